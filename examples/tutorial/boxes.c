@@ -26,7 +26,8 @@ static thalweg_status take(const void *data, thalweg_value *arguments, uint32_t 
     return THALWEG_DONE;
 }
 
-/* Each pixel becomes the mean of itself and its neighbours, again and again: this is what takes the time. */
+/* Replaces each pixel by the mean of itself and its neighbours, many times over, which takes most of the
+   run's time. */
 static thalweg_status smooth(const void *data, thalweg_value *arguments, uint32_t count, thalweg_out *out) {
     const void *elements;
     void *room;
@@ -49,7 +50,7 @@ static thalweg_status smooth(const void *data, thalweg_value *arguments, uint32_
     return THALWEG_DONE;
 }
 
-/* How many pixels are bright. */
+/* Counts the bright pixels. */
 static thalweg_status spots(const void *data, thalweg_value *arguments, uint32_t count, thalweg_out *out) {
     const void *elements;
     size_t length;

@@ -80,7 +80,7 @@ impl Task for Sink {
     }
 }
 
-/// Sends the only message again when it has come round.
+/// Sends the only message again each time it comes out of the chain of tasks.
 struct Turn(In<usize>, Option<Out<usize>>, usize, Vec<u64>, Option<Instant>);
 impl Task for Turn {
     fn run(&mut self, cx: &mut Context<'_>) -> Stop {
@@ -111,7 +111,8 @@ impl Task for Turn {
     }
 }
 
-/// Processor time that this process has used, in nanoseconds: for machines that are busy with other things.
+/// The processor time that this process has used, in nanoseconds. Unlike elapsed time, processor time does
+/// not contain the time that other programs on the machine used.
 fn processor_ns() -> f64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: the struct is a local variable, and the call fills it.

@@ -1,6 +1,6 @@
 //! Sends one message round a ring of tasks on one worker, so each dispatch reads one message. To count the
-//! cost of a dispatch in a mode, run the example with two numbers of hops under `valgrind --tool=callgrind`
-//! and divide the difference.
+//! cost of a dispatch in a mode, run the example under `valgrind --tool=callgrind` with two numbers of hops,
+//! and divide the difference of the counted instructions by the difference of the numbers.
 //!
 //! usage: lone HOPS off|metrics|full
 

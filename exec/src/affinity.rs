@@ -11,7 +11,7 @@ const REGISTER_PRIVATE_EXPEDITED: i64 = 1 << 4;
 const PRIVATE_EXPEDITED: i64 = 1 << 3;
 
 /// Announces that the process will use [`barrier_everywhere`]. Returns false if the kernel does not offer the
-/// barrier; then streams use fences even between the tasks of one worker.
+/// barrier, in which case streams use fences even between the tasks of one worker.
 pub(crate) fn register_barrier() -> bool {
     membarrier(REGISTER_PRIVATE_EXPEDITED)
 }
@@ -120,8 +120,8 @@ pub(crate) struct Processor {
     pub(crate) node: Option<usize>,
 }
 
-/// The processors that this process may run on, node by node: workers with consecutive numbers have
-/// neighbouring pieces of a network, and so share the caches and memory of a node.
+/// The processors that this process may run on, ordered by NUMA node, so that workers with consecutive
+/// numbers, which have neighbouring pieces of a network, share the caches and memory of a node.
 pub(crate) fn processors() -> Vec<Processor> {
     by_node(&allowed(), &nodes(Path::new("/sys/devices/system/node")))
 }
@@ -135,7 +135,8 @@ fn by_node(allowed: &[usize], nodes: &[(usize, Vec<usize>)]) -> Vec<Processor> {
     processors
 }
 
-/// The NUMA nodes and their processors, from the kernel's directory; empty if there is none.
+/// The NUMA nodes and their processors, read from a directory of the kernel; empty if the directory does not
+/// exist.
 fn nodes(directory: &Path) -> Vec<(usize, Vec<usize>)> {
     let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
     let node = |entry: std::fs::DirEntry| {

@@ -8,7 +8,7 @@ pub(crate) struct Fault {
 }
 
 impl Fault {
-    /// The runtime found that the task cannot go on.
+    /// The fault of a task that cannot go on, as the runtime found.
     pub(crate) fn found(message: impl Into<String>) -> Fault {
         Fault { message: message.into(), panicked: false }
     }

@@ -7,8 +7,8 @@
 //!   its capacity.
 //! - A **worker** is a thread with its own queue of ready tasks. The [`Mapper`] decides which worker a task
 //!   runs on. A worker without work spins a little, then sleeps: an idle runtime uses no processor time.
-//! - A **blocking task** ([`Runtime::spawn_blocking`]) has a thread of its own, on the same streams: sources
-//!   and sinks that touch files, sockets, terminals.
+//! - A **blocking task** ([`Runtime::spawn_blocking`]) has a thread of its own and uses the same streams: it
+//!   is meant for sources and sinks that access files, sockets or terminals.
 //!
 //! ```
 //! use thalweg_exec::{Context, In, Options, Out, Ports, Runtime, Stop, StreamSpec, Task, TaskSpec};

@@ -1,12 +1,12 @@
 //! Loom's models: the ring and the wake-up protocol under every interleaving and every ordering that the
 //! memory model allows (with a bound on preemptions). The models run the runtime's own code; only the
-//! threads' loops are written for them.
+//! loops of their threads are written for the models.
 //!
 //! The models run by `RUSTFLAGS="--cfg loom" cargo test --release -p thalweg-exec --lib loom_` in a target
 //! directory of its own. A lost wake-up shows as a deadlock, a slot read too early as a data race.
 //!
-//! The models were checked by removing one ordering at a time from the code; the table lists the models that
-//! then fail:
+//! To check the models, one ordering at a time was removed from the code; the table lists the models that
+//! failed for each:
 //!
 //! | left out | models that fail |
 //! |---|---|
@@ -121,7 +121,7 @@ fn task_of_no_worker(shared: &Arc<Shared>) -> Both<TaskCell> {
 }
 
 /// Two threads pass more messages than the ring holds, and each sleeps when it can do nothing. When the ring
-/// is full, the writer changes its capacity to `then`.
+/// is full, the writer changes the ring's capacity to `then`.
 fn ring_passes(capacity: usize, messages: usize, then: Option<u64>) {
     model(move || {
         let ring = ring(capacity);
@@ -179,14 +179,14 @@ fn loom_ring_passes_every_message_and_the_end() {
     ring_passes(1, 2, None);
 }
 
-/// The writer goes on in a larger block while the reader reads the one before.
+/// The writer goes on in a larger block of the ring while the reader reads the former block.
 #[test]
 fn loom_ring_grows() {
     ring_passes(2, 3, None);
 }
 
-/// The capacity grows from one to two while the ring holds one message: the second message's block is larger
-/// than any before.
+/// The capacity grows from one to two while the ring holds one message: the block for the second message is
+/// larger than the first block.
 #[test]
 fn loom_ring_is_made_to_hold_more() {
     ring_passes(1, 3, Some(2));
@@ -253,21 +253,22 @@ fn loom_inbox_never_sleeps_over_a_task() {
             pusher.join().unwrap();
         }
         for task in tasks {
-            // SAFETY: this is the reference from its creation.
+            // SAFETY: this gives up the reference that was made with the task.
             unsafe { TaskCell::release(task.0.as_ptr()) }
         }
     });
 }
 
-/// A source goes to sleep because a message is under way, while `other` makes the change that lets the source
-/// continue.
+/// Models a source that goes to sleep because a message is under way, while `other` makes the change that
+/// lets the source continue.
 fn held_source(other: impl Fn(&Shared) + Send + Sync + Copy + 'static) {
     model(move || {
         let shared = shared();
         let task = task(&shared);
         let admission = &shared.home.admission;
         admission.count(0, 1, 0, 1);
-        // Counts the source as awake; the thread that starts the runtime counts for the other thread.
+        // Counts the source as awake. The other thread needs no count of its own, because the thread that
+        // starts the runtime is counted already.
         admission.wakes();
         let others = shared.clone();
         let thread = thread::spawn(move || other(&others));
@@ -279,7 +280,7 @@ fn held_source(other: impl Fn(&Shared) + Send + Sync + Copy + 'static) {
         barrier();
         shared.home.inboxes[0].wake();
         thread.join().unwrap();
-        // SAFETY: this is the reference from its creation.
+        // SAFETY: this gives up the reference that was made with the task.
         unsafe { TaskCell::release(task.0.as_ptr()) }
     });
 }
@@ -406,7 +407,7 @@ fn loom_moved_end_gets_its_message() {
         let r = ring.get();
         r.move_reader(Some(after.get()), FOREIGN);
         // The writer no longer uses the former task, so the reference from its creation is the only one.
-        // SAFETY: this is the reference from its creation.
+        // SAFETY: this gives up the reference that was made with the task.
         unsafe { TaskCell::release(before.0.as_ptr()) };
         while pop(r).is_none() {
             if r.wait_for_messages(NO_TOKEN, TASK_WAITS) == Wait::Armed {
@@ -420,13 +421,13 @@ fn loom_moved_end_gets_its_message() {
         r.move_reader(None, FOREIGN);
         give_up(ring);
         drop(shared.home.inboxes[0].shut());
-        // SAFETY: this is the reference from its creation.
+        // SAFETY: this gives up the reference that was made with the task.
         unsafe { TaskCell::release(after.0.as_ptr()) };
     });
 }
 
-/// A task moves from worker 0 to worker 1 while a third thread publishes to it: the worker that has it then
-/// sees the message, and only one worker ever has it.
+/// A task moves from worker 0 to worker 1 while a third thread publishes to it: the worker that has the task
+/// afterwards sees the message, and only one worker ever has it.
 #[test]
 fn loom_moved_task_gets_its_message() {
     model(|| {
@@ -497,7 +498,7 @@ fn loom_moved_task_gets_its_message() {
                 unsafe { TaskCell::release(woken.as_ptr()) }
             }
         }
-        // SAFETY: this is the reference from its creation.
+        // SAFETY: this gives up the reference that was made with the task.
         unsafe { TaskCell::release(task.0.as_ptr()) };
     });
 }
@@ -512,7 +513,8 @@ fn loom_given_away_reader_is_woken_elsewhere() {
         let (r, t) = (ring.get(), task.get());
         r.move_reader(Some(t), 0);
         let me = shared.tokens.take_for_model();
-        // The first publication learns the reader's home with a fence; the next one uses it without a fence.
+        // The first publication learns with a fence which worker has the reader; the next publication uses
+        // that knowledge without a fence.
         assert!(push(r, 0));
         r.publish_written(me, 0);
         r.leave_writer_section();
@@ -559,13 +561,13 @@ fn loom_given_away_reader_is_woken_elsewhere() {
             // SAFETY: this gives up the reference that the inbox held.
             unsafe { TaskCell::release(woken.as_ptr()) }
         }
-        // SAFETY: this is the reference from its creation.
+        // SAFETY: this gives up the reference that was made with the task.
         unsafe { TaskCell::release(task.0.as_ptr()) };
     });
 }
 
-/// Stands for memory that is freed once no thread may use it any more: a use reads it, freeing it writes it,
-/// and loom reports a read and a write that are not ordered.
+/// Stands for memory that is freed once no thread may use it any more: a use of the memory is a read and
+/// freeing is a write, and loom reports a read and a write that are not ordered.
 #[derive(Clone)]
 struct Freed(Arc<loom::cell::UnsafeCell<bool>>);
 
@@ -595,8 +597,8 @@ impl Freed {
     }
 }
 
-/// The reading end moves away from a task, which is freed right after the move, while the writer uses the
-/// reader that it sees.
+/// The reading end moves away from a task, which is freed right after the move, while the writer may still
+/// use the task that it saw as the reader.
 fn moved_end_frees_its_former_task(former: fn(&Arc<Shared>) -> Both<TaskCell>) {
     model(move || {
         let shared = shared();
@@ -620,7 +622,7 @@ fn moved_end_frees_its_former_task(former: fn(&Arc<Shared>) -> Both<TaskCell>) {
         ring.get().move_reader(None, FOREIGN);
         give_up(ring);
         for task in [before, after] {
-            // SAFETY: this is the reference from its creation.
+            // SAFETY: this gives up the reference that was made with the task.
             unsafe { TaskCell::release(task.0.as_ptr()) };
         }
     });
@@ -631,15 +633,15 @@ fn loom_moved_end_frees_its_former_task_after_the_last_use() {
     moved_end_frees_its_former_task(task);
 }
 
-/// A moved end frees its former task also if no barrier in every thread is needed, because the task had a
-/// thread of its own.
+/// The former task of a moved end is also freed only after its last use if the move needs no barrier in every
+/// thread, because the former task had a thread of its own.
 #[test]
 fn loom_moved_end_frees_its_former_blocking_task_after_the_last_use() {
     moved_end_frees_its_former_task(task_of_no_worker);
 }
 
-/// Both ends of a stream are dropped at once: neither uses the other's task after that task's end has
-/// released it.
+/// Both ends of a stream are dropped at once: neither end uses the task at the other end after the other end
+/// has released that task.
 #[test]
 fn loom_ends_that_go_at_once_free_their_tasks_after_the_last_use() {
     model(|| {
@@ -673,7 +675,7 @@ fn loom_ends_that_go_at_once_free_their_tasks_after_the_last_use() {
         );
         give_up(ring);
         for task in [reader, writer] {
-            // SAFETY: this is the reference from its creation.
+            // SAFETY: this gives up the reference that was made with the task.
             unsafe { TaskCell::release(task.0.as_ptr()) };
         }
     });
@@ -720,8 +722,8 @@ fn loom_last_end_frees_the_stream_with_its_messages() {
     });
 }
 
-/// A writer puts a port on a task's stack while the task is given up: the thread that frees the task frees
-/// the stream with it.
+/// A writer puts a port on a task's stack of ready ports while the last reference to the task is given up:
+/// the thread that frees the task also frees the stream.
 #[test]
 fn loom_last_reference_frees_a_task_with_its_ready_ports() {
     model(|| {
@@ -735,10 +737,10 @@ fn loom_last_reference_frees_a_task_with_its_ready_ports() {
         let waking = thread::spawn(move || {
             task.get().push_ready_port(ring.get());
             give_up(ring);
-            // SAFETY: this is the reference taken above.
+            // SAFETY: this gives up the reference that was taken above.
             unsafe { TaskCell::release(task.0.as_ptr()) };
         });
-        // SAFETY: this is the reference from its creation.
+        // SAFETY: this gives up the reference that was made with the task.
         unsafe { TaskCell::release(task.0.as_ptr()) };
         waking.join().unwrap();
         assert!(message.is_freed());

@@ -8,8 +8,8 @@ use std::time::Duration;
 use crate::sync::{AtomicU32, Ordering};
 
 pub(crate) struct Parker {
-    /// [`EMPTY`], [`TOKEN`] or [`ASLEEP`]. The sleeper takes with acquire the token that the waker stored
-    /// with release.
+    /// One of [`EMPTY`], [`TOKEN`] and [`ASLEEP`]. The waker stores the token with release, and the sleeper
+    /// takes it with acquire.
     state: AtomicU32,
     /// The thread that sleeps, known from its first sleep on.
     #[cfg(loom)]
@@ -43,7 +43,7 @@ impl Parker {
 
     /// Sleeps until there is a token, or until the `timeout` if one is given, and takes the token. Calls
     /// `asleep` just before it sleeps, when other threads already see it as asleep. Returns false if the
-    /// thread slept and no thread woke it.
+    /// sleep ended without a token, by the timeout or by an interruption.
     pub(crate) fn sleep(&self, timeout: Option<Duration>, asleep: impl FnOnce()) -> bool {
         #[cfg(loom)]
         let _ = self.sleeper.set(loom::thread::current());
@@ -62,8 +62,8 @@ impl Parker {
         self.state.swap(EMPTY, Ordering::Acquire) == TOKEN
     }
 
-    /// Whether the thread sleeps, and no other thread has woken it yet. If so, the caller sees all memory
-    /// that the thread wrote before.
+    /// Whether the thread sleeps, and no other thread has woken it yet. If the result is true, the caller
+    /// sees all memory that the thread wrote before it fell asleep.
     pub(crate) fn is_asleep(&self) -> bool {
         self.state.load(Ordering::Acquire) == ASLEEP
     }

@@ -30,7 +30,7 @@ pub(crate) enum Doing {
     Other = 6,
 }
 
-/// The source of the knowledge of what a thread did.
+/// The file of the kernel from which it is known what a thread did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, KindEnum)]
 #[repr(u8)]
 pub(crate) enum Source {
@@ -49,7 +49,7 @@ pub(crate) enum Source {
 pub(crate) struct Look {
     pub(crate) doing: Doing,
     pub(crate) source: Source,
-    /// The address of the lock, or the file descriptor; 0: not known.
+    /// The address of the lock, or the file descriptor, that the thread waits for; 0 if it is not known.
     pub(crate) on: u64,
 }
 
@@ -113,7 +113,7 @@ fn text<'b>(file: &File, buffer: &'b mut [u8]) -> Option<&'b str> {
     Some(std::str::from_utf8(&buffer[..length]).ok()?.trim_end())
 }
 
-/// The state in `/proc/PID/stat`, which follows the name. The name may contain any characters.
+/// The state in `/proc/PID/stat`, which follows the process's name. The name may contain any characters.
 fn state_of(stat: &str) -> Option<char> {
     stat.rsplit_once(')')?.1.trim_start().chars().next()
 }
@@ -196,7 +196,7 @@ impl Memory {
 
     /// The thread that holds the lock at this address, if the lock is held and records its holder, as a
     /// `pthread_mutex_t` of the C libraries of Linux does in its third word. For any other kind of lock the
-    /// number is meaningless.
+    /// result is meaningless.
     pub(crate) fn holder(&self, lock: u64) -> Option<i32> {
         let mut words = [0; 12];
         self.0.read_exact_at(&mut words, lock).ok()?;
@@ -208,9 +208,10 @@ impl Memory {
 /// What the processors that this process may run on did so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Processors {
-    /// The time they worked for any process, including other guests of a virtual machine's host.
+    /// The time for which the processors worked for any process, including other guests of a virtual
+    /// machine's host.
     pub(crate) busy_ns: u64,
-    /// The time they were idle.
+    /// The time for which the processors were idle.
     pub(crate) idle_ns: u64,
 }
 
@@ -246,7 +247,7 @@ impl Throttled {
         Throttled::within(Path::new("/sys/fs/cgroup"), &groups)
     }
 
-    /// The nearest group that reports throttling.
+    /// Opens the file of the nearest enclosing cgroup that reports throttling.
     fn within(root: &Path, groups: &str) -> Option<Throttled> {
         let group = groups.lines().find_map(|line| line.strip_prefix("0::/"))?;
         let nearest = root.join(group);

@@ -1,4 +1,4 @@
-//! Memory that a worker keeps for the next tasks and streams that are made on it.
+//! Memory of freed tasks and streams that a worker keeps for tasks and streams that are made later.
 
 use std::cell::RefCell;
 use std::marker::PhantomData;
@@ -10,7 +10,7 @@ use std::ptr::NonNull;
 /// the memory of old ones.
 const KEPT: usize = 128;
 
-/// Memory of values that this thread has freed, to be used again; `None`: the thread keeps no memory.
+/// Memory of values that this thread has freed, to be used again; `None` if the thread keeps no memory.
 pub(crate) struct Spare<T>(RefCell<Option<Vec<Box<MaybeUninit<T>>>>>);
 
 /// A type with values in memory that threads keep.
@@ -75,7 +75,7 @@ impl<T: Spared> Drop for SpareBox<T> {
     }
 }
 
-/// While this value lives, its thread keeps memory for values of `T`.
+/// While a `Keeps<T>` lives, its thread keeps memory for values of `T`.
 pub(crate) struct Keeps<T: Spared>(PhantomData<*const T>);
 
 impl<T: Spared> Keeps<T> {

@@ -1,8 +1,9 @@
 //! The atomics, fences and slots that the streams and the wake-up protocol use.
 //!
-//! Under `cfg(loom)` they are loom's, so its models run the same code (`cargo xtask test` runs them).
-//! ThreadSanitizer runs the code unchanged, and it does not know fences, so the protocol uses sequentially
-//! consistent *accesses*: on x86-64 a sequentially consistent store is an `xchg`, which is a full barrier.
+//! Under `cfg(loom)` the atomics, fences and slots are loom's types, so loom's models run the same code
+//! (`cargo xtask test` runs the models). ThreadSanitizer does not understand fences, and should run the code
+//! unchanged, so the protocol uses sequentially consistent *accesses*: on x86-64 a sequentially consistent
+//! store is an `xchg`, which is a full barrier.
 
 #[cfg(loom)]
 pub(crate) use loom::{
@@ -57,8 +58,8 @@ pub(crate) fn barrier() {
     }
 }
 
-/// Fetches a cache line that another core may have for writing, because a thread that reads the line first
-/// fetches it twice.
+/// Fetches a cache line in the exclusive state, for writing. A thread that reads the line before it writes
+/// would fetch the line twice.
 #[inline(always)]
 pub(crate) fn fetch_to_write<T>(at: &T) {
     #[cfg(all(target_arch = "x86_64", not(loom)))]
@@ -104,7 +105,7 @@ impl<T> Slot<T> {
     /// Calls `look` with the message.
     ///
     /// # Safety
-    /// The slot holds a message, which no thread changes or takes out meanwhile.
+    /// The slot holds a message, and during the call no thread changes the message or takes it out.
     #[inline]
     pub(crate) unsafe fn look<R>(&self, look: impl FnOnce(&T) -> R) -> R {
         #[cfg(loom)]

@@ -1,4 +1,4 @@
-//! Sources are held while too many messages are under way, but never for ever.
+//! Tests that sources are held while too many messages are under way, but never for ever.
 
 #[path = "support/relay.rs"]
 mod relay;
@@ -16,7 +16,7 @@ use thalweg_space::{Space, SpaceOptions};
 
 use relay::Relay;
 
-/// A time longer than any run takes here.
+/// A time longer than any run in these tests takes.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// A time longer than a source needs to continue if it is not held.
 const LONG: Duration = Duration::from_millis(200);
@@ -39,7 +39,8 @@ fn run(runtime: Runtime) {
     assert_eq!(ended(runtime).failures, []);
 }
 
-/// A source of `messages` messages that calls `admit` before each, then `before` with the number written.
+/// A source of `messages` messages that, before each message, calls `admit` and then `before` with the number
+/// of messages written.
 fn source(
     runtime: &Runtime,
     mut output: Out<u64>,
@@ -57,8 +58,8 @@ fn source(
     });
 }
 
-/// A sink that counts what it reads. The sink's stream is attached, because otherwise the sink would not
-/// count as a task to wait for before its thread runs.
+/// A sink that counts the messages that it reads. The sink's stream is attached when the sink is made,
+/// because otherwise the sink would not count as awake before its thread runs.
 fn sink(runtime: &Runtime, mut input: In<u64>) -> Arc<AtomicU64> {
     let read = Arc::new(AtomicU64::new(0));
     let count = read.clone();
@@ -73,7 +74,8 @@ fn sink(runtime: &Runtime, mut input: In<u64>) -> Arc<AtomicU64> {
     read
 }
 
-/// Sends `messages` through a chain of four tasks; no more than the limit are ever between source and sink.
+/// Sends `messages` through a chain of four tasks; checks that at no time more messages than the limit are
+/// between source and sink.
 fn chain(options: Options, messages: u64) {
     let unfinished = options.unfinished;
     let runtime = start(options);
@@ -85,7 +87,7 @@ fn chain(options: Options, messages: u64) {
     let read = sink(&runtime, input);
     let out = read.clone();
     source(&runtime, first, messages, move |_, written| {
-        // The sink may have one message that it has not counted.
+        // The sink may have read one message that it has not counted yet.
         let under_way = written - out.load(Ordering::Relaxed);
         assert!(under_way <= unfinished, "{under_way} are under way");
     });
@@ -116,8 +118,8 @@ fn a_task_that_emits_many_holds_the_source() {
         let out = read.clone();
         source(&runtime, first, 100, move |_, written| {
             let begun = out.load(Ordering::Relaxed).div_ceil(EACH);
-            // The limit allows the messages that wait, plus one that the task may have begun without a result
-            // yet.
+            // At most 5 messages wait (the limit), and the task may have read one more message of which no
+            // output was read yet.
             assert!(written <= begun + 5 + 1, "{written} went in, of which {begun} came out");
         });
         run(runtime);
@@ -125,7 +127,7 @@ fn a_task_that_emits_many_holds_the_source() {
     }
 }
 
-/// Reads a message of the second input, then one of the first.
+/// Reads a message of the second input, then a message of the first input, and so on.
 struct Pairs {
     inputs: [In<u64>; 2],
     next: usize,
@@ -155,8 +157,8 @@ impl Task for Pairs {
     }
 }
 
-/// Messages wait in a stream until many others have come, and the limit is lower than the number that has to
-/// wait.
+/// Some messages wait in a stream until many others have come, and the limit is lower than the number of
+/// messages that wait.
 #[test]
 fn a_held_source_goes_on_when_nothing_else_could() {
     const WAIT: u64 = 50;
@@ -179,7 +181,7 @@ fn a_held_source_goes_on_when_nothing_else_could() {
     }
 }
 
-/// Of two sources one waits for external input, so only the other could go on.
+/// One of two sources waits for external input, so only the other source could go on.
 #[test]
 fn a_source_that_waits_for_the_world_is_not_waited_for() {
     let runtime = start(limited(1, 1));
@@ -206,8 +208,8 @@ fn a_source_that_waits_for_the_world_is_not_waited_for() {
     assert_eq!(read.load(Ordering::Relaxed), 60);
 }
 
-/// Messages that a leaving reader did not read are no longer under way, including those that are written as
-/// it leaves.
+/// Messages that a reader has not read when it leaves are no longer under way, including those that are
+/// written while it leaves.
 #[test]
 fn messages_that_nobody_will_read_are_not_under_way() {
     struct One(In<u64>);
@@ -229,7 +231,7 @@ fn messages_that_nobody_will_read_are_not_under_way() {
         let (done, wait) = mpsc::channel::<()>();
         let (mut open, closed) = runtime.stream(StreamSpec::default());
         sink(&runtime, closed);
-        // Some thread is always awake, so only the count lets the source continue.
+        // The second thread is always awake, so only a lower count of messages lets the source continue.
         runtime.spawn_blocking_attached(TaskSpec::default(), |ports| {
             ports.output(&mut open);
             move |_| {

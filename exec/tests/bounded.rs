@@ -1,5 +1,5 @@
-//! Tests that memory stays bounded under every overload, and that waiting tasks use no processor time. This
-//! is a program of its own because it counts allocations, so no two tests may run at once.
+//! Tests that memory stays bounded under every overload, and that waiting tasks use no processor time. These
+//! tests are a program of their own because they count allocations, so no two tests may run at once.
 #![allow(clippy::print_stdout)]
 
 use std::alloc::{GlobalAlloc, Layout, System};
@@ -63,12 +63,11 @@ fn run(runtime: Runtime) {
     assert_eq!(runtime.join().unwrap().failures, []);
 }
 
-/// The memory of a runtime with threads, streams and tasks but without messages. Since streams hand messages
-/// on (`net.fuse`) the most in all was 53,460 bytes in 24 runs of the first check, and 53,252 in 8 runs
-/// before.
+/// The memory of a runtime with threads, streams and tasks but without messages. In 24 runs, the check "a
+/// slow reader" used at most 53,460 bytes for the runtime and all messages.
 const RUNTIME: usize = (16 << 10) + 256;
 
-/// Emits a number of messages for each one read, as fast as there is room for them.
+/// Writes a number of messages for each message read, as fast as there is room for them.
 struct Emit {
     input: In<Message>,
     output: Out<Message>,
@@ -96,8 +95,8 @@ impl Task for Emit {
     }
 }
 
-/// Sends `sent` messages, for each of which a task makes `for_each`, and reads them with a pause after every
-/// hundredth.
+/// Sends `sent` messages to a task that makes `for_each` messages of each, and reads these with a pause after
+/// every hundredth message.
 fn overflowing(sent: u64, for_each: u64, pause: Duration) {
     let runtime = Runtime::new(Options { workers: 2, ..Options::default() }).unwrap();
     let (mut first, input) = runtime.stream(room(CAPACITY));
@@ -119,7 +118,7 @@ fn overflowing(sent: u64, for_each: u64, pause: Duration) {
     run(runtime);
 }
 
-/// Replicas that are made in bursts; each reads one message and ends.
+/// Makes replicas in bursts; each replica reads one message and ends.
 struct Burst {
     bursts: u64,
     at_once: usize,
@@ -199,8 +198,9 @@ fn processor_time() -> Duration {
     time(usage.ru_utime) + time(usage.ru_stime)
 }
 
-/// A hundred thousand tasks wait for a second. The measured time includes everything that workers do
-/// periodically, and the search for deadlocks by the thread that waits for the end.
+/// Lets `tasks` tasks wait for a second, and measures the processor time. The measured time includes all
+/// periodic work of the workers, and the search for deadlocks by the thread that waits for the end of the
+/// run.
 fn waiting(tasks: u64) {
     let runtime = Runtime::new(Options { workers: 2, ..Options::default() }).unwrap();
     let wait = Arc::new(AtomicU64::new(0));
@@ -233,7 +233,8 @@ fn main() {
     let two_streams = messages(2 * CAPACITY + 8) + RUNTIME;
     check("a slow reader", peak(|| overflowing(20_000, 1, Duration::from_millis(1))), two_streams);
     check("a million for one", peak(|| overflowing(2, 1_000_000, Duration::ZERO)), two_streams);
-    // Each replica has two streams and a task, and the last burst exists while the one before is freed.
+    // Each replica has two streams and a task, and the last burst already exists while the burst before it is
+    // freed.
     let replica = 2 * (256 + 96) + 256 + 640;
     check("bursts of replicas", peak(|| bursts(500)), 2 * 200 * replica + RUNTIME);
     waiting(100_000);

@@ -1,5 +1,5 @@
-//! A deadlock ends the run with an error that names which task waits for which; tasks that only wait for
-//! external input cause no error.
+//! Tests that a deadlock ends the run with an error that names which task waits for which, and that tasks
+//! which only wait for external input cause no error.
 
 use std::collections::HashSet;
 use std::io::{Read, Write};
@@ -12,7 +12,7 @@ use thalweg_exec::{
     TaskSpec,
 };
 
-/// A time longer than any run takes here.
+/// A time longer than any run in these tests takes.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// A time longer than two searches for deadlocks take.
 const LONG: Duration = Duration::from_millis(250);
@@ -44,11 +44,11 @@ fn assert_told(told: &str, parts: &[&str]) {
 
 /// How a task reads.
 enum Reads {
-    /// From the stream that the step names.
+    /// The task reads from the stream that the step names.
     One(Vec<In<u64>>),
-    /// From any of them, each of which the task checks.
+    /// The task reads from any of its streams, and checks each of them.
     Any(Vec<In<u64>>),
-    /// From any of them, which a wake-up names.
+    /// The task reads from any of its streams; a wake-up names the ready one.
     Group(Inputs<u64>),
 }
 
@@ -58,7 +58,8 @@ enum Step {
     Write(usize),
 }
 
-/// Runs its steps a given number of times. The task skips reads of streams that have ended.
+/// A task that runs its list of steps a given number of times. The task skips reads of streams that have
+/// ended.
 struct Scripted {
     reads: Reads,
     outputs: Vec<Out<u64>>,
@@ -72,7 +73,7 @@ impl Scripted {
         Scripted { reads, outputs, steps: steps.to_vec(), at: 0, end: rounds * steps.len() }
     }
 
-    /// Runs a step. `Err`: why it cannot be done now.
+    /// Runs a step. `Err` says why the step cannot be done now.
     fn step(&mut self, cx: &mut Context<'_>, step: Step) -> Result<(), Stop> {
         let read = match (step, &mut self.reads) {
             (Step::Write(output), _) => {
@@ -162,15 +163,16 @@ fn full_streams_round_in_a_circle_are_told() {
     }
 }
 
-/// A fork fills its direct stream to a join, which waits for the detour; on the detour a collector waits for
-/// the fork or for an echo of its own. With `blocking` the fork has a thread of its own.
+/// A fork fills its direct stream to a join, while the join waits for a message that comes by a detour; on
+/// the detour a collector waits for messages of the fork or of an echo of its own. With `blocking` the fork
+/// has a thread of its own.
 fn fork_and_join(runtime: Runtime, collects: impl Fn(Vec<In<u64>>) -> Reads, blocking: bool) -> String {
     use Step::{Read, Write};
     let [straight, round, echoed, back, joined] = [(); 5].map(|()| runtime.stream(room(4)));
     let (mut straight_out, mut round_out) = (straight.0, round.0);
     let spec = TaskSpec::default();
-    // The fork still has to write a message to the detour, but first writes more to the direct stream than
-    // that holds.
+    // The fork still has to write a message to the detour, but first writes more messages to the direct
+    // stream than this stream holds.
     if blocking {
         runtime.spawn_blocking_attached(spec, move |ports| {
             ports.output(&mut round_out);
@@ -279,7 +281,7 @@ enum How {
     One,
     Any,
     Group,
-    /// Like the first, on a thread of its own.
+    /// The task reads from the stream that the step names, and has a thread of its own.
     Blocking,
 }
 
@@ -362,7 +364,8 @@ impl Plan {
         next
     }
 
-    /// Whether the task at one end has ended: the reader's or the writer's.
+    /// Whether the task at one end of the stream has ended: at the reading end if `reader`, else at the
+    /// writing end.
     fn is_over(&self, state: &State, stream: usize, reader: bool) -> bool {
         let has = |task: &&Planned| if reader { &task.inputs } else { &task.outputs }.contains(&stream);
         let at = self.tasks.iter().position(|task| has(&task)).unwrap();

@@ -61,7 +61,7 @@ impl Place {
     }
 }
 
-/// The facts that a writer has recorded about its next dispatch.
+/// Events that a writer has recorded about its next dispatch.
 #[derive(Default)]
 struct Saying {
     bases: Vec<HashMap<String, u64>>,
@@ -279,7 +279,7 @@ struct Step {
     input: In<u64>,
     output: Out<u64>,
     turns: u64,
-    /// Whether it works on messages in place, and moves them together.
+    /// Whether the step works on several messages in place, and moves them together.
     in_runs: bool,
 }
 
@@ -361,7 +361,7 @@ fn run_chain(runtime: Runtime, messages: u64, turns: u64, at: impl Fn(u64) + Sen
     assert_eq!(result.recv().unwrap(), messages);
 }
 
-/// The four shares of each task add up to its life.
+/// Checks that the four shares of each task's time add up to the task's life.
 fn check_shares(events: &[Recorded]) {
     let created: HashMap<u64, u64> =
         named(events, "task_created").iter().map(|event| (event.get("task"), event.time)).collect();
@@ -377,7 +377,7 @@ fn check_shares(events: &[Recorded]) {
     check_counts(events);
 }
 
-/// The messages that the ended tasks of a chain read and wrote are those that its streams record.
+/// Checks that the ended tasks of a chain read and wrote as many messages as the chain's streams record.
 fn check_counts(events: &[Recorded]) {
     let sum = |kind, field: &str| named(events, kind).iter().map(|event| event.get(field)).sum::<u64>();
     assert_eq!(sum("task_ended", "reads"), sum("stream_closed", "read"));
@@ -387,7 +387,7 @@ fn check_counts(events: &[Recorded]) {
     }
 }
 
-/// Each stream's reads and writes are recorded without gaps, and agree with its totals.
+/// Checks that each stream's reads and writes are recorded without gaps, and agree with the stream's totals.
 fn check_positions(events: &[Recorded], messages: u64) {
     for (kind, total) in [("stream_read", "read"), ("stream_wrote", "written")] {
         let mut next: HashMap<u64, u64> = HashMap::new();
@@ -427,7 +427,7 @@ fn full_tells_everything_and_it_adds_up() {
     }
 }
 
-/// A worker's time as its events record it one after the other.
+/// A worker's time, summed from the worker's events.
 #[derive(Debug, Default, PartialEq)]
 struct WorkerTime {
     busy: u64,
@@ -441,8 +441,8 @@ struct WorkerTime {
 impl WorkerTime {
     fn of(events: &[&Recorded]) -> WorkerTime {
         let mut all = WorkerTime::default();
-        // The time until which the worker's time is recorded, and for how long after it the worker was kept
-        // from its processor.
+        // The moment up to which the worker's time is accounted for, and for how long after this moment the
+        // worker was kept from its processor.
         let (mut until, mut kept, mut kept_in_dispatches) = (0, 0, 0);
         for event in events {
             let mut since = |until: &mut u64, time: u64| {
@@ -475,7 +475,8 @@ impl WorkerTime {
     }
 }
 
-/// Each tick of a worker is recorded once, and waking a sleeping thread is no part of the next dispatch.
+/// Each tick of a worker's time is accounted for once, and waking a sleeping thread is not part of the next
+/// dispatch.
 #[test]
 fn a_workers_time_is_told_to_the_tick() {
     for workers in [1, 2] {
@@ -498,7 +499,8 @@ fn a_workers_time_is_told_to_the_tick() {
     }
 }
 
-/// A dispatch's events follow it immediately, with its time, and their counts add up to its counts.
+/// Checks that the events about a dispatch's messages follow the dispatch immediately, with the same time,
+/// and that their counts add up to the dispatch's counts.
 fn check_dispatches(events: &[Recorded]) {
     let mut by_writer: HashMap<u32, Vec<&Recorded>> = HashMap::new();
     for event in events {
@@ -530,7 +532,7 @@ fn check_dispatches(events: &[Recorded]) {
     }
 }
 
-/// Message k of each stream descends from message k of the one before.
+/// Checks that message k of each stream descends from message k of the stream before it.
 fn check_lineage(events: &[Recorded]) {
     let mut next: HashMap<u64, u64> = HashMap::new();
     for event in named(events, "derived") {
@@ -544,7 +546,7 @@ fn check_lineage(events: &[Recorded]) {
     assert!(next.values().all(|&count| count == 3000), "{next:?}");
 }
 
-/// Reads a message, then writes three from it, each in a dispatch of its own.
+/// Reads a message, then writes three messages that descend from it, each in a dispatch of its own.
 struct Triple {
     input: In<u64>,
     output: Out<u64>,
@@ -597,15 +599,15 @@ fn lineage_reaches_back_over_dispatches() {
     }
 }
 
-/// Reads from two streams and writes to two at random, and sends the lineage that it noted: the stream and
-/// index of each message and of its parent.
+/// Reads from two streams and writes to two streams at random, and reports the lineage that it noted: the
+/// stream and index of each message and of its parent.
 struct Irregular {
     inputs: [In<u64>; 2],
     outputs: [Out<u64>; 2],
     read: [u64; 2],
     written: [u64; 2],
     last: Option<(usize, u64)>,
-    /// The number of passes like the one before, which form runs.
+    /// For how many more messages the task does the same as for the message before, which makes runs.
     alike: u64,
     way: u64,
     random: u64,
@@ -729,8 +731,8 @@ fn metrics_keeps_times_and_rows_without_events() {
         assert!(named(&events, absent).is_empty(), "{absent}");
     }
     let rows = rows.recv().unwrap();
-    // On every stream of a chain the messages written are those read plus those held, which are at most the
-    // capacity.
+    // On every stream of a chain, as many messages were written as were read and are held, and at most as
+    // many are held as the capacity says.
     let streams: Vec<_> = rows.iter().filter(|row| row.kind_name() == "exec.stream").collect();
     assert_eq!(streams.len(), 5);
     for row in streams {
@@ -797,7 +799,7 @@ fn rows_are_made_for_tasks_that_live_long_and_streams_that_are_measured() {
     }
 }
 
-/// Makes stages one after the other, none of which ends before the last one exists.
+/// Makes stages one after the other; none of them ends before the last one exists.
 struct Unfold {
     _first: Out<u64>,
     last: Option<In<u64>>,
@@ -825,15 +827,15 @@ fn a_stream_is_told_as_opened_once_its_ends_are_known() {
         let events = place.events();
         let opened = named(&events, "stream_opened");
         let with_both = |event: &&&Recorded| event.get("reader") != 0 && event.get("writer") != 0;
-        // One end of the first stream and one of the last belong to no task.
+        // One end of the chain's first stream and one end of its last stream belong to no task.
         assert_eq!(opened.iter().filter(with_both).count(), 4, "{opened:?}");
         let inner: Vec<u64> = (2..6).collect();
         for stream in inner {
             let told = opened.iter().filter(|event| event.get("stream") == stream).count();
             assert_eq!(told, 2, "stream {stream} in mode {mode:?}: {opened:?}");
         }
-        // The event of each unfolded task's creation contains these facts, and a brief task ends with one
-        // event that includes a stream's end.
+        // The event of each unfolded task's creation contains its parent and streams, and a task that lived
+        // briefly ends with one event that includes a stream's end.
         let written = place.written();
         assert_eq!(named(&written, "stream_opened").len(), 0);
         assert_eq!(named(&written, "task_mapped").len(), 1, "of the task that was there before the start");
@@ -886,8 +888,8 @@ impl Task for Slow {
     }
 }
 
-/// The messages with recorded times, and these times, when each message took 20 µs and recording had this
-/// budget in percent.
+/// Runs a task with messages of 20 µs each and a recording budget of `budget` percent; returns the messages
+/// whose times were recorded, and these times.
 fn timed(budget: u64) -> Vec<(u64, u64)> {
     const MESSAGES: u64 = 200;
     let place = Place::new();
@@ -978,7 +980,7 @@ fn the_live_table_does_not_grow_with_the_tasks_that_lived() {
     assert!(rows < 2000, "{rows} rows for at most some dozens at a time");
 }
 
-/// Sends two messages for each that it reads.
+/// Sends two messages for each message that it reads.
 struct Twice {
     input: In<u64>,
     output: Out<u64>,

@@ -1,5 +1,5 @@
-//! Tests of messages that tasks hand on to waiting tasks on the same worker: the output is that of the same
-//! tasks without handing on, whatever each task passes on.
+//! Tests of messages that tasks hand on to waiting tasks on the same worker: whatever each task passes on,
+//! the output is the same as without handing on.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, mpsc};
@@ -20,13 +20,13 @@ struct Stage {
     input: In<u64>,
     output: Out<u64>,
     drops: u64,
-    /// The message at which it panics.
+    /// The message at which the stage panics.
     bad: u64,
-    /// How many messages were handed on to such tasks.
+    /// How many messages were handed on to the stages of a test.
     handed: Arc<AtomicU64>,
 }
 
-/// Works on messages in place, up to the first that is dropped.
+/// Works on messages in place, up to the first message that is dropped.
 fn pass((drops, bad): (u64, u64), messages: &mut [u64]) -> usize {
     let kept = messages.iter_mut().take_while(|message| !message.is_multiple_of(drops));
     kept.map(|message| {
@@ -121,7 +121,7 @@ impl Task for Sink {
     }
 }
 
-/// A row of stages that drop multiples of these, with a source and a sink.
+/// A row of stages between a source and a sink; each stage drops the multiples of a number.
 struct Row {
     handed: Arc<AtomicU64>,
     out: mpsc::Receiver<u64>,
@@ -146,7 +146,7 @@ fn row(runtime: &Runtime, capacity: usize, (count, at_once): (u64, u64), drops: 
     Row { handed, out, tasks }
 }
 
-/// The expected output of such a row.
+/// The expected output of a row whose stages drop the multiples of `drops`.
 fn expected(count: u64, drops: &[u64]) -> Vec<u64> {
     let through = |message: u64| {
         drops
@@ -183,7 +183,7 @@ fn what_is_handed_on_comes_out_as_if_it_had_been_written() {
         let mover = runtime.mover();
         let done = std::thread::spawn(move || runtime.join().unwrap());
         for at in 0..stages.min(4) {
-            // An error is ignored: the run may have ended.
+            // An error is ignored, because the run may have ended.
             let moved =
                 mover.move_task(row.tasks[at], Placement::on_worker(chance.below(workers as u64) as usize));
             _ = moved.map(|moved| moved.wait(PATIENCE));
@@ -216,11 +216,11 @@ fn a_panic_at_what_was_handed_on_ends_that_task_alone() {
     std::fs::remove_dir_all(space.path()).ok();
 }
 
-/// Sends even messages one way and odd ones the other.
+/// Sends even messages to one output and odd messages to the other.
 struct Fork {
     input: In<u64>,
     ways: [Out<u64>; 2],
-    /// How many messages were handed on to it.
+    /// How many messages were handed on to the fork.
     handed: Arc<AtomicU64>,
 }
 
@@ -266,7 +266,7 @@ impl Task for Fork {
     }
 }
 
-/// A stage, a fork, and behind each of its ways two stages and a sink.
+/// The network is a stage, a fork, and behind each output of the fork two stages and a sink.
 #[test]
 fn messages_are_handed_on_through_a_task_that_chooses_where_they_go() {
     let mut chance = Chance::new(29);

@@ -68,9 +68,9 @@ fn tasks_with_threads_of_their_own_fail_as_others_do() {
 
 const LIMITED: &str = "THALWEG_TEST_WITHOUT_THREADS";
 
-/// A task to which the system refuses a thread fails and closes its streams, and the others go on. The test
-/// runs in a process of its own with memory limited to a little more than it has, which is too little for
-/// another thread's stack.
+/// A task to which the system refuses a thread fails and closes its streams, and the other tasks go on. The
+/// test runs in a process of its own whose memory is limited to a little more than it uses, which is too
+/// little for another thread's stack.
 #[test]
 fn a_refused_thread_is_a_failed_task() {
     if std::env::var_os(LIMITED).is_some() {
@@ -106,7 +106,8 @@ fn without_more_threads() {
     assert!(!summary.failures[0].panicked);
 }
 
-/// Readers of a run must not regard such a task as one of the first worker, and try to move it.
+/// Readers of a run must not take a task with a thread of its own for a task of the first worker, and try to
+/// move it.
 #[test]
 fn the_row_of_a_task_says_that_it_has_its_own_thread() {
     let folder = std::env::temp_dir().join(format!("thalweg-exec-own-row-{}", std::process::id()));
@@ -128,7 +129,7 @@ fn the_row_of_a_task_says_that_it_has_its_own_thread() {
     std::fs::remove_dir_all(folder).unwrap();
 }
 
-/// Threads that have just begun still need memory of their own.
+/// Waits until all other threads sleep, because threads that have just begun still allocate memory.
 fn wait_until_others_sleep() {
     let asleep = |stat: &str| stat.rsplit(')').next().is_some_and(|rest| rest.trim_start().starts_with('S'));
     let own = std::fs::read_link("/proc/thread-self").unwrap();

@@ -15,10 +15,10 @@ use map::Map;
 /// A time longer than tasks need to move.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// More workers than a machine for tests may have processors.
+/// More workers than the machine on which the tests run may have processors.
 const MOST: usize = 4;
 
-/// Passes messages on and notes which worker it ran on.
+/// Passes messages on and notes on which worker it ran.
 fn pass(
     input: In<u64>,
     output: Out<u64>,
@@ -36,7 +36,7 @@ fn this_worker() -> usize {
     name.strip_prefix("thalweg-").and_then(|number| number.parse().ok()).expect("a worker's thread")
 }
 
-/// A chain of tasks with these places, which records the worker on which each task last ran.
+/// A chain of tasks with given places, which records the worker on which each task last ran.
 struct Chain {
     ran_on: Vec<Arc<AtomicUsize>>,
     to: mpsc::Sender<u64>,
@@ -83,7 +83,7 @@ impl Chain {
         self.ran_on.iter().map(|worker| worker.load(Ordering::Relaxed)).collect()
     }
 
-    /// Sends messages through until they run where they should.
+    /// Sends messages through the chain until its tasks run on the `expected` workers.
     fn await_places(&mut self, expected: &[usize]) {
         let deadline = Instant::now() + PATIENCE;
         loop {
@@ -226,8 +226,8 @@ fn the_setting_does_it_too_and_events_tell() {
             let row = rows.iter().find(|row| row.kind_name() == "exec.worker" && row.id == 1).unwrap();
             (row.cell("state"), row.cell("task"))
         };
-        // The row must show the worker as parked and in no task, because otherwise it would seem to hang in
-        // one.
+        // The row must show the worker as parked and in no task, because otherwise the worker would seem to
+        // hang in a task.
         let deadline = Instant::now() + PATIENCE;
         while row_of_second() != (Some(3), Some(0)) {
             assert!(Instant::now() < deadline, "{:?}", row_of_second());

@@ -1,5 +1,5 @@
-//! Tests of the runtime's interface: chains, fans, ends, failures, creation while running, blocking tasks,
-//! random graphs.
+//! Tests of the runtime's interface: chains, tasks with many inputs or outputs, ends of streams, failures,
+//! tasks made during the run, blocking tasks, random graphs.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
@@ -69,7 +69,7 @@ impl<F: FnMut(u64) + Send + 'static> Task for Sink<F> {
     }
 }
 
-/// Moves messages on, up to a given number at once.
+/// Moves messages from its input to its output, up to a given number at once.
 struct Mover {
     input: In<u64>,
     output: Out<u64>,
@@ -198,8 +198,8 @@ fn chains_keep_order_and_lose_nothing() {
     }
 }
 
-/// A task with messages that take long leaves half of a full stream, because its writer would wait if it read
-/// all of them at once.
+/// A task with messages that take long leaves half of a full stream, because the stream's writer would have
+/// to wait if the task read all messages at once.
 #[test]
 fn a_long_dispatch_leaves_half_of_its_stream() {
     let runtime = runtime(1);
@@ -364,7 +364,7 @@ fn a_task_that_fails_so_closes_its_streams() {
     }
 }
 
-/// Joins a runtime; panics when that takes too long.
+/// Joins a runtime; panics when the run takes too long.
 fn join_in_time(runtime: Runtime) {
     let (done, joined) = mpsc::channel();
     std::thread::spawn(move || done.send(runtime.join().unwrap()));
@@ -422,7 +422,7 @@ fn pushes_without_reader_succeed() {
     assert_eq!(runtime.join().unwrap().failures, []);
 }
 
-/// Counts when it is dropped.
+/// A value that adds 1 to a counter when it is dropped.
 struct Token(Arc<AtomicU64>);
 
 impl Token {
@@ -783,7 +783,7 @@ fn an_abort_drops_everything() {
         let live = Arc::new(AtomicU64::new(0));
         let runtime = runtime(workers);
         for _ in 0..100 {
-            // A ring of two that passes a message round and never ends.
+            // Two tasks in a ring pass a message to each other for ever.
             let (a_out, a_in) = runtime.stream(room(4));
             let (b_out, b_in) = runtime.stream(room(4));
             for (input, output) in [(a_in, b_out), (b_in, a_out)] {
@@ -820,8 +820,8 @@ fn an_idle_runtime_uses_no_processor_time() {
         Duration::from_secs(usage.ru_utime.tv_sec as u64)
             + Duration::from_micros(usage.ru_utime.tv_usec as u64)
     }
-    // A task on the only worker that reports how much processor time its thread has used, and is asked twice
-    // with a pause in between.
+    // Reports how much processor time its thread has used; the test asks this task, which runs on the only
+    // worker, twice with a pause in between.
     struct Meter(In<u64>, mpsc::Sender<Duration>);
     impl Task for Meter {
         fn run(&mut self, cx: &mut Context<'_>) -> Stop {
@@ -879,7 +879,7 @@ fn a_task_that_is_moved_goes_on_elsewhere_in_order() {
         while !moved.load(Ordering::Relaxed) || number < 1000 {
             if number == 500 {
                 assert_eq!(mover.move_task(task, Placement::on_worker(1)).unwrap().wait(PATIENCE), Ok(0));
-                // The task may have been woken meanwhile; then it moves when its worker empties the inbox.
+                // If the task was woken in the meantime, it moves only when its worker empties the inbox.
                 while mover.move_task(task, Placement::on_worker(1)).unwrap().wait(PATIENCE) == Ok(0) {}
             }
             blocking.push(&mut numbers, number).unwrap();
@@ -890,7 +890,7 @@ fn a_task_that_is_moved_goes_on_elsewhere_in_order() {
     assert!(next.load(Ordering::Relaxed) >= 1000);
 }
 
-/// Spins until a task of this kind has run on worker 1.
+/// Spins until one of the tasks of this type has run on worker 1.
 struct UntilOnSecond(Arc<AtomicBool>, usize);
 
 impl Task for UntilOnSecond {

@@ -12,7 +12,7 @@ use thalweg_exec::{
 use thalweg_space::reader::{Item, SpaceReader};
 use thalweg_space::{ElementOptions, Policy, Space, SpaceOptions};
 
-/// A message that reports this size, which is all that the test asks it.
+/// A message that reports the given size, whatever its real size is.
 struct Blob(u64, #[expect(dead_code, reason = "so that it is no plain data")] Box<u8>);
 
 fn blob(bytes: u64) -> Blob {
@@ -148,7 +148,7 @@ fn quantile(sizes: &[u64], q: f64) -> u64 {
     sorted[((q * sizes.len() as f64).ceil() as usize).clamp(1, sizes.len()) - 1]
 }
 
-/// Writes messages of these sizes, each after some work.
+/// Writes messages of given sizes, each after some work.
 struct Writes<T: Send + 'static> {
     sizes: std::vec::IntoIter<u64>,
     make: fn(u64) -> T,
@@ -232,7 +232,7 @@ fn distributions() -> Vec<Vec<u64>> {
         of(20_000, |k| 1 + scrambled(k) % 100_000),
         of(20_000, |k| if k % 50 == 7 { 1_000_000 } else { 100 }),
         of(9_999, |k| 1 << (scrambled(k) % 41)),
-        // The sizes grow all the time, and so do the buckets.
+        // The sizes grow all the time, so the buckets become wider all the time.
         of(3_000, |k| k * k),
         // One bucket gets more messages than it can count singly.
         of(200_000, |k| if scrambled(k) % 100 < 3 { 4096 } else { 64 }),
@@ -288,7 +288,7 @@ fn every_size_is_told_live_and_at_the_end_if_there_is_time_for_it() {
 }
 
 impl Place {
-    /// The rows of [`Place::rows`], without streams with buckets that are being moved.
+    /// The rows of [`Place::rows`], without those of streams whose buckets are being moved.
     fn rows_settled(&self) -> HashMap<u64, Sizes> {
         let rows = SpaceReader::open(self.space.path()).unwrap().live_rows().unwrap();
         let sizes = rows.iter().filter(|row| row.kind_name() == "exec.message_sizes");
@@ -334,8 +334,8 @@ fn no_size_is_taken_in_mode_off_or_if_nothing_may_be_spent_on_it() {
     }
 }
 
-/// Messages of which every tenth is large, and takes as much longer to make. A sample taken at moments of the
-/// clock would see mostly large ones; one at every tenth message only those, or none.
+/// Every tenth message is large, and takes longer to make in proportion. A sample at fixed moments would see
+/// mostly large messages; a sample of every tenth message would see only large ones, or none.
 #[test]
 fn a_large_message_is_as_likely_to_be_measured_as_a_small_one() {
     fn work(bytes: u64) {
@@ -352,7 +352,7 @@ fn a_large_message_is_as_likely_to_be_measured_as_a_small_one() {
     };
     let sizes_told = (0..10).map(told).find(|told| told.taken > 500).expect("one run of ten with 500 sizes");
     let told = sizes_told.bytes as f64 / sizes_told.messages as f64;
-    // With 500 sizes the standard deviation of this mean is 13 % of it.
+    // For 500 measured sizes the standard deviation of their mean is 13 % of the mean.
     assert!((told / mean - 1.0).abs() < 0.6, "{told} instead of {mean}: {sizes_told:?}");
     assert!(sizes_told.messages <= sizes.len() as u64);
 }
@@ -377,7 +377,7 @@ thread_local! {
     static ENDS: RefCell<Vec<(Out<u64>, In<u64>)>> = const { RefCell::new(Vec::new()) };
 }
 
-/// The code that computes a size belongs to the user, and may do whatever a task may.
+/// The code that computes a size is the user's, and may do whatever a task may do.
 #[test]
 fn a_size_may_drop_ends_of_streams() {
     struct Dropping(#[expect(dead_code, reason = "so that it is no plain data")] Box<u64>);

@@ -1,10 +1,10 @@
 //! Random graphs with random capacities, quanta and workers, which grow while they run, while tasks are moved
-//! between workers and settings are changed at random: every message arrives once and in order, and all
-//! memory is given back at the end.
+//! between workers and settings are changed at random: the tests check that every message arrives once and in
+//! order, and that all memory is given back at the end.
 //!
-//! The test does without the test harness, because it runs under ThreadSanitizer, which does not understand
-//! the fences in the harness's channels. `cargo test -p thalweg-exec --test stress -- [SEEDS] [FIRST_SEED]`;
-//! `-- race` is a race on purpose.
+//! This program does not use Rust's test harness, because it runs under ThreadSanitizer, which does not
+//! understand the fences in the harness's channels. `cargo test -p thalweg-exec --test stress -- [SEEDS]
+//! [FIRST_SEED]`; `-- race` is a race on purpose.
 #![allow(clippy::print_stdout)]
 
 #[path = "support/relay.rs"]
@@ -59,7 +59,7 @@ struct Node {
     outputs: Vec<Out<(u32, u64)>>,
     held: Option<((u32, u64), usize)>,
     random: Chance,
-    /// The number of relays that may still be put behind the outputs.
+    /// How many relays the node may still put behind its outputs.
     relays: u32,
 }
 
@@ -92,7 +92,8 @@ impl Task for Node {
                         self.inputs.remove(cx, index);
                         continue;
                     };
-                    // The messages of a source take one way through each node, so their order can be checked.
+                    // All messages of a source leave each node by the same output, so their order can be
+                    // checked.
                     (message, message.0 as usize % self.outputs.len())
                 }
             };
@@ -131,7 +132,7 @@ impl Disturber {
         let reader = self.space.as_ref().map(|space| SpaceReader::open(space.path()).unwrap());
         while !done.load(Ordering::Relaxed) {
             let task = TaskId(1 + self.random.below(60));
-            // An error is ignored: the worker may be parked now, or the run may have ended.
+            // An error is ignored, because the worker may be parked now, or the run may have ended.
             let _ = self.mover.move_task(
                 task,
                 Placement::on_worker(self.random.below(self.workers.count() as u64) as usize),
@@ -264,7 +265,8 @@ fn random_graph(seed: u64, messages: u64) {
     assert_eq!(total.load(Ordering::Relaxed), u64::from(sources) * messages, "seed {seed}");
 }
 
-/// Tasks that create tasks: each message is passed on by a new task, which hands the end of a stream on.
+/// Tasks that create tasks: each message is passed on by a new task, which passes the end of a stream to the
+/// next one.
 fn unfolding(workers: usize, messages: u64) {
     struct Unfold {
         left: u64,
@@ -388,9 +390,9 @@ fn unused_room() {
     }
 }
 
-/// Opens more maps at once than any run here does. `space` keeps an entry for each map as long as the process
-/// lives, and reuses it. So the number of maps that were open at once, which depends on the threads' timing,
-/// does not show in the memory of a run.
+/// Opens more memory maps at once than any run of these tests does. `space` keeps an entry for each map as
+/// long as the process lives, and reuses entries. After this call no run makes new entries, so the memory of
+/// a run does not depend on how many maps happen to be open at once.
 fn open_many_maps() {
     let space = space(0);
     let writers: Vec<_> = (0..24).map(|number| space.writer(&format!("writer {number}")).unwrap()).collect();
@@ -398,7 +400,7 @@ fn open_many_maps() {
     std::fs::remove_dir_all(space.path()).unwrap();
 }
 
-/// Runs `work` and checks that it left no memory behind.
+/// Runs `work` and checks that `work` freed all memory that it allocated.
 fn gives_all_back(what: &str, work: impl FnOnce()) {
     let before = HELD.load(Ordering::Relaxed);
     work();
@@ -406,7 +408,7 @@ fn gives_all_back(what: &str, work: impl FnOnce()) {
     assert_eq!(left, 0, "bytes that were not given back: {what}");
 }
 
-/// A race that ThreadSanitizer has to find, to show that it would find real ones.
+/// Makes a data race that ThreadSanitizer has to find, which shows that it would find real races.
 fn race_on_purpose() {
     struct Shared(std::cell::UnsafeCell<u64>);
     // SAFETY: this is unsound on purpose: two threads write to it, and nothing depends on the result.
@@ -428,7 +430,7 @@ fn main() {
     let mut numbers = std::env::args().skip(1).filter_map(|argument| argument.parse().ok());
     let seeds = numbers.next().unwrap_or(60);
     let first = numbers.next().unwrap_or(1);
-    // State that is made once in a process is made here.
+    // State that is made once in a process is made now, so that it does not count as memory of the first run.
     open_many_maps();
     (1..=20).for_each(|seed| random_graph(seed, 200));
     for seed in first..first + seeds {

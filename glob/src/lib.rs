@@ -47,8 +47,8 @@ impl Glob {
         Glob { parts }
     }
 
-    /// Whether the pattern matches the whole of `text`. Takes at most as many steps as the product of both
-    /// lengths in characters.
+    /// Whether the pattern matches the whole of `text`. The call takes at most as many steps as the product
+    /// of the lengths of pattern and text in characters.
     pub fn matches(&self, text: &str) -> bool {
         // Marks the parts of the pattern that could match next.
         let mut reached = vec![false; self.parts.len() + 1];
@@ -69,7 +69,7 @@ impl Glob {
         reached[self.parts.len()]
     }
 
-    /// Marks the parts after a star as reached, because a star also matches no characters.
+    /// Marks the parts after a star as reached, because a star also matches the empty text.
     fn skip_any(&self, reached: &mut [bool]) {
         for (at, part) in self.parts.iter().enumerate() {
             if reached[at] && matches!(part, Part::Any { .. }) {

@@ -1,11 +1,11 @@
-//! Waiting for a run to adopt a new value of a setting, which it reports by an event.
+//! Waits until a run has adopted a new value of a setting, which the run reports by an event.
 
 use std::time::{Duration, Instant};
 
 use thalweg_space::NameRef;
 use thalweg_space::reader::{Event, EventStream, Item, SpaceReader};
 
-/// The longest wait for the report.
+/// The longest wait for the event that reports the adoption.
 const ADOPTION_MAX: Duration = Duration::from_secs(1);
 /// The interval at which new events are read.
 const LOOK_EVERY: Duration = Duration::from_millis(5);
@@ -18,7 +18,7 @@ pub(crate) struct Adoption<'r> {
 }
 
 impl<'r> Adoption<'r> {
-    /// Skips the events so far.
+    /// Skips the events that the run has recorded so far.
     pub(crate) fn begin(reader: &'r SpaceReader) -> Adoption<'r> {
         const ITEMS: usize = 1 << 16;
         let mut events = reader.events();
@@ -26,7 +26,8 @@ impl<'r> Adoption<'r> {
         Adoption { reader, events, begun: Instant::now() }
     }
 
-    /// The time until the run reported that it adopted the value; `None` if it did not in time.
+    /// The time until the run reported that it adopted the value; `None` if the run did not report that in
+    /// time.
     pub(crate) fn wait(mut self, name: &str, value: u64) -> Option<Duration> {
         while self.begun.elapsed() < ADOPTION_MAX {
             if self.is_said(name, value)? {

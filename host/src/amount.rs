@@ -1,4 +1,4 @@
-//! Numbers in the form for people: with units and separated thousands.
+//! Reads and writes numbers in the form that people use: with units and separated thousands.
 
 use std::time::Duration;
 
@@ -29,7 +29,7 @@ const SIZES: &str = "B, kB, MB, GB, KiB, MiB, GiB";
 /// A size in bytes: `300MB`, `64 KiB`; a bare number is bytes.
 ///
 /// # Errors
-/// The text is no number with a unit of size, or no whole number of bytes.
+/// If the text is no number with a unit of size, or no whole number of bytes.
 pub fn size(text: &str) -> Result<u64, String> {
     whole(text, known("B"))
 }
@@ -37,25 +37,25 @@ pub fn size(text: &str) -> Result<u64, String> {
 /// A time: `5ms`, `1.5 s`, `2min`; a bare number is seconds.
 ///
 /// # Errors
-/// The text is no number with a unit of time, or the time is zero.
+/// If the text is no number with a unit of time, or the time is zero.
 pub fn time(text: &str) -> Result<Duration, String> {
     let ns = amount(text, known("s"))? * known("s").factor;
     let time = Duration::try_from_secs_f64(ns / 1e9).map_err(|error| format!("{text}: {error}"))?;
     if time.is_zero() { Err("it has to last some time".to_owned()) } else { Ok(time) }
 }
 
-/// A part of a run: the last part of it (`10s`), or from one time to another, both counted from its start
-/// (`1.5s..2min`, `1min..`).
+/// A part of a run: the last part of the run (`10s`), or the part from one time to another, both counted from
+/// the run's start (`1.5s..2min`, `1min..`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Span {
-    /// A length of time, counted back from the end.
+    /// The last part of the run, of this length.
     Last(Duration),
-    /// The times from the start: from, to.
+    /// The part between two times, which are counted from the run's start.
     Between(Duration, Duration),
 }
 
 impl Span {
-    /// The length, if only a length was given.
+    /// The length, if the part is the last part of the run.
     pub fn last(self) -> Option<Duration> {
         match self {
             Span::Last(time) => Some(time),
@@ -67,7 +67,7 @@ impl Span {
 /// Parses a part of a run: `10s`, or `1.5s..2min`; `..2s` begins at the start and `2s..` ends at the end.
 ///
 /// # Errors
-/// The text is no time, or the second time comes before the first.
+/// If the text is no time, or the second time comes before the first.
 pub fn span(text: &str) -> Result<Span, String> {
     let Some((from, to)) = text.split_once("..") else { return time(text).map(Span::Last) };
     let bound = |text: &str, none: Duration| match text.trim() {
@@ -75,7 +75,7 @@ pub fn span(text: &str) -> Result<Span, String> {
         "0" => Ok(Duration::ZERO),
         text => time(text),
     };
-    // A time beyond the range of clocks means the end.
+    // If the end is left out, a time beyond the range of clocks stands for it.
     let (from, to) = (bound(from, Duration::ZERO)?, bound(to, Duration::from_nanos(i64::MAX as u64))?);
     if from < to {
         return Ok(Span::Between(from, to));
@@ -86,7 +86,7 @@ pub fn span(text: &str) -> Result<Span, String> {
 /// A time in microseconds: `100us`, `1ms`; a bare number is microseconds.
 ///
 /// # Errors
-/// The text is no number with a unit of time, or no whole number of microseconds.
+/// If the text is no number with a unit of time, or no whole number of microseconds.
 pub fn microseconds(text: &str) -> Result<u64, String> {
     whole(text, known("us"))
 }
@@ -94,7 +94,7 @@ pub fn microseconds(text: &str) -> Result<u64, String> {
 /// A rate per second: `1000`, `1000/s`, `60/min`.
 ///
 /// # Errors
-/// The text is no rate, or the rate is not more than 0.
+/// If the text is no rate, or the rate is not more than 0.
 pub fn per_second(text: &str) -> Result<f64, String> {
     let (number, unit) = parted(text);
     let wrong = || format!("{text:?} is no rate: expected records a second, more than 0");
@@ -118,7 +118,7 @@ pub(crate) fn whole(text: &str, unit: Unit) -> Result<u64, String> {
         return Ok(number);
     }
     let number = amount(&plain, unit)?;
-    // A value in another unit, such as 0.1 ms, has no exact binary fraction.
+    // The number is rounded because a value in another unit, such as 0.1 ms, has no exact binary fraction.
     let rounded = number.round();
     if rounded < 0.0 || rounded > (1u64 << 53) as f64 || (number - rounded).abs() > 1e-6 * rounded.max(1.0) {
         return Err(format!("{text} is no whole number here, or too large"));
@@ -154,15 +154,15 @@ fn parted(text: &str) -> (&str, &str) {
     (text[..split].trim(), text[split..].trim())
 }
 
-/// The unit with this name. Names of sizes may be written in small or capital letters, because bits are not
-/// used here.
+/// The unit with the given name. Names of sizes may be written in small or capital letters, because bits are
+/// not used here.
 fn named(name: &str) -> Option<Unit> {
     let (name, per) = name.split_once('/').map_or((name, ""), |(name, per)| (name, per));
     let size = SIZES.split(", ").find(|size| size.eq_ignore_ascii_case(name)).unwrap_or(name);
     if per.is_empty() { Unit::named(size) } else { Unit::parse(&format!("{size}/{per}")) }
 }
 
-/// The unit of a setting's value, if a person may write another unit of its dimension.
+/// The unit named `name`, if a person may write a setting's value with another unit of the same dimension.
 pub(crate) fn convertible(name: &str) -> Option<Unit> {
     Unit::parse(name).filter(|unit| unit.dimension != Dimension::NONE)
 }

@@ -1,5 +1,5 @@
-//! The commands that a run accepts, as both sides write and read them. Every running run accepts moves of
-//! tasks; a run that was started with control accepts all commands.
+//! The commands that a run accepts, and their form, which the sender writes and the run reads. Every running
+//! run accepts moves of tasks; a run that was started with control accepts all commands.
 //!
 //! A command has an answer: its result, and the command that undoes it, if one exists.
 
@@ -13,15 +13,15 @@ use crate::error::Error;
 /// A command to a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RunCommand {
-    /// Let all records leave, then continue with the network in this file, with the boxes of these libraries
-    /// as well.
+    /// Let all records leave the network, then continue with the network in the given file, and with the
+    /// boxes of the given libraries as well.
     Load {
         /// The file of the network.
         network: PathBuf,
         /// Libraries with further boxes.
         libraries: Vec<PathBuf>,
     },
-    /// Load this library's file again, and continue with the boxes in it.
+    /// Load the library's file again, and continue with the boxes in it.
     Reload {
         /// The library's file.
         library: PathBuf,
@@ -30,9 +30,9 @@ pub enum RunCommand {
     Pause,
     /// Continue reading.
     Resume,
-    /// Let all records leave, and pause.
+    /// Stop reading, let all records leave the network, and pause.
     Drain,
-    /// Stop reading, and end when all records have left.
+    /// Stop reading, and end the run when all records have left the network.
     Stop,
     /// Move a task.
     Move {
@@ -66,7 +66,7 @@ impl RunCommand {
     /// Parses a command that was sent.
     ///
     /// # Errors
-    /// The command is unknown, or its arguments are wrong.
+    /// If the command is unknown, or its arguments are wrong.
     pub fn read(command: &Command) -> Result<RunCommand, Error> {
         let wrong = |what: &str| Err(Error::run(what));
         Ok(match (command.name.as_str(), command.arguments.as_slice()) {

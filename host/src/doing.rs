@@ -1,4 +1,5 @@
-//! Changes of a run that can be undone: a setting, or by the name `task/N.worker` a task's worker.
+//! Makes changes of a run that can be undone: a change of a setting, or, by the name `task/N.worker`, a move
+//! of a task to another worker.
 
 use std::str::FromStr;
 use std::time::Duration;
@@ -34,11 +35,11 @@ pub struct Undo {
 
 impl LiveRun {
     /// Changes a setting, or moves a task if the name is `task/N.worker`, permanently or under a lease with
-    /// these terms. Moving is a command, because a setting for each task would be too many. The arguments are
-    /// those of `thalweg set` and of a verdict's action.
+    /// the given terms. Moving a task is a command of the run and not a setting, because a run may have
+    /// millions of tasks. The arguments are those of `thalweg set` and of a verdict's action.
     ///
     /// # Errors
-    /// The errors of [`LiveRun::set_for`] and [`LiveRun::command_for`].
+    /// Those of [`LiveRun::set_for`] and [`LiveRun::command_for`].
     pub fn change(&self, setting: &str, value: &str, terms: Option<Terms>) -> Result<Changed, Error> {
         let Some(task) = moved(setting) else {
             return Ok(Changed::Setting(self.set_for(setting, value, terms)?));
@@ -50,7 +51,7 @@ impl LiveRun {
 }
 
 impl Changed {
-    /// The change that undoes a change of this setting, if one exists.
+    /// The change that undoes a change of the given setting, if one exists.
     pub fn undo(&self, setting: &str) -> Option<Undo> {
         let value = match self {
             Changed::Setting(change) => {

@@ -1,7 +1,7 @@
 //! Errors of operations on runs.
 //!
 //! An error says what failed, where, and what to do; the error that caused it is its source. [`chain`] writes
-//! all of them in one line.
+//! an error and its causes in one line.
 
 use std::fmt;
 
@@ -9,14 +9,14 @@ use thalweg_net::syntax::Diagnostic;
 
 pub use thalweg_space::chain;
 
-/// The kind of an [`Error`]. The program has one exit code for each.
+/// The kind of an [`Error`]. The program has one exit code for each kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ErrorKind {
-    /// The request cannot be fulfilled: wrong arguments, missing or damaged files.
+    /// The request cannot be fulfilled, because arguments are wrong or files are missing or damaged.
     Usage,
     /// The run failed or refused a command.
     Run,
-    /// The operation was interrupted by this signal.
+    /// The operation was interrupted by the signal with this number.
     Interrupted(i32),
 }
 
@@ -42,7 +42,7 @@ impl Error {
         Error(Box::new(Content { kind, code, message, diagnostics, source }))
     }
 
-    /// A usage error: the request cannot be fulfilled. The message says what, where, and what to do.
+    /// A usage error: the request cannot be fulfilled. The message says what is wrong, where, and what to do.
     pub fn usage(message: impl Into<String>) -> Error {
         Error::new(ErrorKind::Usage, None, message)
     }
@@ -61,7 +61,7 @@ impl Error {
         Error::new(ErrorKind::Interrupted(signal), None, "interrupted")
     }
 
-    /// A network's text has errors.
+    /// The error of a network's text with the given diagnostics.
     pub fn text(diagnostics: Vec<Diagnostic>) -> Error {
         let mut error = Error::usage("the network has errors");
         error.0.diagnostics = diagnostics;
@@ -88,7 +88,7 @@ impl Error {
         Error::of(ErrorKind::Run, None, source)
     }
 
-    /// The same error with `source` as its cause.
+    /// Returns this error with `source` as its cause.
     #[must_use]
     pub fn because(mut self, source: impl Into<Source>) -> Error {
         self.0.source = Some(source.into());

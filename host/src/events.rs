@@ -15,21 +15,21 @@ use crate::spaces;
 
 /// The process that the items of a feed come from, for code that prints them.
 pub struct Origin {
-    /// In a session, the name of the directory of its space.
+    /// In a session, the name of the directory of the process's space.
     pub directory: Option<String>,
     /// The process.
     pub pid: u32,
-    /// The texts for the numbers in its events.
+    /// The texts for the numbers of names in the process's events.
     pub names: Names,
-    /// The names of its tasks and streams.
+    /// The names of the process's tasks and streams.
     called: Called,
-    /// The bases of its dispatches, and the dispatch that the current event records.
+    /// The bases of the process's dispatches, and the dispatch that the current event records.
     bases: Bases,
     dispatch: Option<WholeDispatch>,
     /// Whether a requested name was not in `names`.
     missed: Cell<bool>,
-    /// The clock of its events. Processes on the same machine share a clock, so that events of the same
-    /// moment have the same time.
+    /// The clock of the process's events. Processes on the same machine share a clock, so that events of the
+    /// same moment have the same time.
     pub clock: Clock,
     /// The origin of times: the start of the first process, in nanoseconds since 1970.
     begin_ns: u64,
@@ -75,12 +75,12 @@ impl Origin {
         self.name(refers, event.u64(event.kind.field(field)?))
     }
 
-    /// Whether the field of such events refers to an object that has a name.
+    /// Whether, in events of the kind `kind`, the field refers to an object that has a name.
     pub fn has_name(&self, kind: &KindInfo, field: &str) -> bool {
         is_operation(kind, field) || Refers::of(kind, field).is_some()
     }
 
-    /// The name of a task or stream with this number, if it is known.
+    /// The name of the task or stream with the given number, if the name is known.
     pub fn name(&self, refers: Refers, id: u64) -> Option<String> {
         let name = self.called.name(refers, id, &self.names);
         if name.is_none() && id != 0 {
@@ -132,7 +132,7 @@ impl LiveEvents {
     /// The events of the run or session that the user named, or of the newest run.
     ///
     /// # Errors
-    /// There is no such run or session, or it cannot be read.
+    /// If there is no such run or session, or it cannot be read.
     pub fn find(name: Option<&str>) -> Result<LiveEvents, Error> {
         match spaces::session(name)? {
             Some(session) => Ok(LiveEvents::of(ScopeFeed::of_session(session).map_err(Error::usage_of)?)),
@@ -140,21 +140,21 @@ impl LiveEvents {
         }
     }
 
-    /// The events of the run whose space is this directory.
+    /// The events of the run whose space is the directory `path`.
     ///
     /// # Errors
-    /// There is no such run, or it cannot be read.
+    /// If there is no such run, or it cannot be read.
     pub fn open(path: &Path) -> Result<LiveEvents, Error> {
         let mut events = LiveEvents::of(ScopeFeed::of(path).map_err(Error::usage_of)?);
         events.meet()?;
         Ok(events)
     }
 
-    /// Restricts the events to those between two times, counted from the start of the first process. Must be
-    /// called before the first poll; events outside the range are not read.
+    /// Restricts the events to those between two times, counted from the start of the first process. Events
+    /// outside the range are not read. This must be called before the first poll.
     ///
     /// # Errors
-    /// A space cannot be read.
+    /// If a space cannot be read.
     pub fn between(mut self, from: Duration, to: Duration) -> Result<LiveEvents, Error> {
         self.feed = self.feed.between(from, to).map_err(Error::usage_of)?;
         Ok(self)
@@ -164,18 +164,19 @@ impl LiveEvents {
         LiveEvents { feed, origins: Vec::new(), is_damaged: false }
     }
 
-    /// Looks for processes that joined, and reads the names again. Must be called before the first poll, and
-    /// again when a poll returns 0.
+    /// Looks for processes that joined, and reads the names again. This must be called before the first poll,
+    /// and again when a poll returns 0.
     ///
     /// # Errors
-    /// A process of a session cannot be read: that is reported once, and the others are read nevertheless.
-    /// Any other error is a damaged catalog.
+    /// If a process of a session cannot be read, or a catalog is damaged. The error of a process is returned
+    /// once, and the other processes are read nevertheless.
     pub fn look(&mut self) -> Result<(), Error> {
         let found = self.feed.look().map_err(Error::usage_of);
         self.is_damaged |= found.is_err();
         for (origin, space) in self.origins.iter_mut().zip(self.feed.spaces()) {
             origin.names = thalweg_monitor::names(space).map_err(Error::usage_of)?;
-            // A stream has a row in the table only from its first message on.
+            // A missing name may be in the live table by now, because a stream has a row there only from its
+            // first message on.
             if origin.missed.take() {
                 let _ = origin.called.look(space);
             }
@@ -201,8 +202,8 @@ impl LiveEvents {
         spaces.iter().any(SpaceReader::is_alive) || (spaces.is_empty() && !self.is_damaged)
     }
 
-    /// Whether it is a single run that has ended and removed its space: mapped memory can still be read,
-    /// files cannot.
+    /// Whether the events are those of a single run that has ended and removed its space. Memory that is
+    /// mapped can still be read then, and files cannot.
     pub fn is_gone(&self) -> bool {
         self.feed.is_single() && self.feed.spaces().iter().all(SpaceReader::is_gone)
     }
@@ -211,7 +212,7 @@ impl LiveEvents {
     /// their number. 0 means that there are no more items now.
     ///
     /// # Errors
-    /// Files are damaged; all readable items were passed before.
+    /// If files are damaged; all readable items were passed to `take` before.
     pub fn poll(
         &mut self,
         limit: usize,
@@ -225,7 +226,7 @@ impl LiveEvents {
                     origin.called.note(event);
                     origin.dispatch = origin.bases.take(event);
                 }
-                // An event that cannot be decoded belongs to no dispatch.
+                // An event of an unknown kind cannot be decoded, so it does not change the current dispatch.
                 Item::Gap { kind_unknown: true, .. } => {}
                 Item::Gap { writer, .. } => origin.bases.forget((*writer).into()),
             }

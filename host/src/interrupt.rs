@@ -1,4 +1,5 @@
-//! Signals that ask a run to end: the first one lets it drain, the second one ends the program at once.
+//! Signals that ask a run to end: the first signal lets the run drain, the second signal ends the program at
+//! once.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -14,7 +15,7 @@ use crate::error::Error;
 /// A request that the run should end. Clones share the request.
 #[derive(Clone, Debug, Default)]
 pub struct Interrupt {
-    /// The signal that arrived, or 0. Written by the thread that waits for signals.
+    /// The signal that arrived, or 0. The thread that waits for signals writes it.
     signal: Arc<AtomicI32>,
     stopped: Arc<AtomicBool>,
     resting: Arc<AtomicBool>,
@@ -58,8 +59,8 @@ impl Interrupt {
         self.leftover.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Requests the run to end from within: the output is closed, or a record failed and the run should end
-    /// with the first failure.
+    /// Requests that the run ends, for a reason inside the run: the output is closed, or a record failed and
+    /// the run should end with the first failure.
     pub fn stop(&self) {
         self.stopped.store(true, Ordering::Relaxed);
     }
@@ -69,7 +70,7 @@ impl Interrupt {
         self.stopped.load(Ordering::Relaxed) || self.is_signalled()
     }
 
-    /// Requests the source to pause between two records, or to continue.
+    /// Requests that the source pauses between two records, or continues.
     pub(crate) fn rest(&self, rests: bool) {
         self.resting.store(rests, Ordering::Relaxed);
     }
@@ -79,7 +80,7 @@ impl Interrupt {
         self.resting.load(Ordering::Relaxed)
     }
 
-    /// Whether a signal requested the end.
+    /// Whether a signal requested that the run ends.
     pub fn is_signalled(&self) -> bool {
         self.signal.load(Ordering::Relaxed) != 0
     }

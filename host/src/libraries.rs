@@ -1,5 +1,6 @@
 //! The search for box libraries: at the path that the user wrote, or by name in the directories of
-//! `THALWEG_BOXES`. The current directory is never searched; a file there is written `./libNAME.so`.
+//! `THALWEG_BOXES`. The current directory is never searched; for a library in the current directory the user
+//! must write `./libNAME.so`.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -11,11 +12,10 @@ use crate::error::Error;
 /// The environment variable with the directories to search, separated by `:`.
 const VARIABLE: &str = "THALWEG_BOXES";
 
-/// The boxes of all these libraries.
+/// Loads the libraries; returns the boxes of all of them.
 ///
 /// # Errors
-/// With the code E0904: a library is not found, or cannot be loaded; the functions below have the same
-/// errors.
+/// An error with the code E0904 if a library is not found or cannot be loaded.
 pub fn load(libraries: &[PathBuf], loading: Loading) -> Result<Boxes, Error> {
     let mut boxes = Boxes::new();
     libraries.iter().try_for_each(|library| add(&mut boxes, library, loading))?;
@@ -27,7 +27,7 @@ pub(crate) fn add(boxes: &mut Boxes, library: &Path, loading: Loading) -> Result
     boxes.load_library_as(&find(library)?, loading).map_err(|error| Error::coded_of("E0904", error))
 }
 
-/// The file that `--boxes` names.
+/// The file of the library that a user named by `--boxes`.
 pub fn find(named: &Path) -> Result<PathBuf, Error> {
     find_in(named, std::env::var_os(VARIABLE).as_deref())
 }
@@ -37,7 +37,7 @@ fn find_in(named: &Path, directories: Option<&OsStr>) -> Result<PathBuf, Error> 
     if name.contains('/') {
         return Ok(named.to_owned());
     }
-    // Empty and relative entries are ignored, because they would mean the current directory.
+    // Empty and relative entries are ignored, because the current directory must not be searched.
     let all = directories.map(|all| std::env::split_paths(all).collect::<Vec<_>>()).unwrap_or_default();
     let searched: Vec<&PathBuf> = all.iter().filter(|directory| directory.is_absolute()).collect();
     let candidates = [name.to_string(), format!("lib{name}.so")];
@@ -78,8 +78,8 @@ mod tests {
         assert_eq!(found("tidy", &both), Some(library.clone()));
         assert_eq!(found("libtidy.so", &both), Some(library));
         assert_eq!(found("./libtidy.so", &both), Some("./libtidy.so".into()));
-        // Empty and relative entries are not searched. This source file is in the current directory of the
-        // test, so a search there would find it.
+        // Empty and relative entries are not searched. The file `Cargo.toml` is in the current directory of
+        // the test, so a search of the current directory would find it.
         assert!(Path::new("Cargo.toml").is_file());
         assert_eq!(found("Cargo.toml", OsStr::new("::.:./")), None);
         let said = find_in(Path::new("libtidy.so"), None).unwrap_err().to_string();

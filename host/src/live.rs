@@ -1,5 +1,5 @@
-//! A run for observers: found by its path, name or process, then measured, changed and commanded. The run may
-//! still be running, or be over with its space kept.
+//! A run for observers, which find it by its path, name or process, and then measure, change and command it.
+//! The run may still be running, or be over if its space was kept.
 //!
 //! ```no_run
 //! use std::time::Duration;
@@ -32,10 +32,11 @@ use crate::settings::{known, value_of};
 use crate::spaces;
 
 /// The interval at which a running run is read while it is measured. A shorter interval would cost the run's
-/// writers time and is not needed, because an element holds the events of more than one interval.
+/// writers time. A shorter interval is not needed either, because an element holds the events of more than
+/// one interval.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
-/// A running run, or one that is over and whose space was kept.
+/// A running run, or a run that is over and whose space was kept.
 pub struct LiveRun {
     reader: SpaceReader,
 }
@@ -47,16 +48,17 @@ pub struct Change {
     pub before: Option<SettingView>,
     /// The value that was written.
     pub value: u64,
-    /// The time until the run reported that it adopted the value; `None` if it did not within a second.
+    /// The time until the run reported that it adopted the value; `None` if the run did not report that
+    /// within a second.
     pub adopted: Option<Duration>,
 }
 
 /// The result of a command that was executed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Obeyed {
-    /// The run's description of what was done.
+    /// The run's description of what the command did.
     pub result: String,
-    /// The command that undoes it, if it can be undone.
+    /// The command that undoes the executed command, if it can be undone.
     pub undo: Option<Command>,
 }
 
@@ -64,15 +66,15 @@ impl LiveRun {
     /// The run whose space the user named by a path, name or process id, or the newest run.
     ///
     /// # Errors
-    /// There is no such run, or it cannot be read.
+    /// If there is no such run, or it cannot be read.
     pub fn find(name: Option<&str>) -> Result<LiveRun, Error> {
         LiveRun::open(&spaces::find(name)?)
     }
 
-    /// The run whose space is this directory.
+    /// The run whose space is the directory `path`.
     ///
     /// # Errors
-    /// There is no such run, or it cannot be read.
+    /// If there is no such run, or it cannot be read.
     pub fn open(path: &Path) -> Result<LiveRun, Error> {
         Ok(LiveRun { reader: SpaceReader::open(path).map_err(Error::usage_of)? })
     }
@@ -80,13 +82,14 @@ impl LiveRun {
     /// The running runs of a session, each with the name of its space, in the order of these names.
     ///
     /// # Errors
-    /// The directory around the session cannot be read.
+    /// If the directory that contains the session cannot be read.
     pub fn of_session(session: &Path) -> Result<Vec<(String, LiveRun)>, Error> {
         let around = session.parent().map_or_else(spaces::parent, |parent| Ok(parent.to_owned()))?;
         let listed = discover::list(&around).map_err(Error::usage_of)?;
         let members = listed.iter().filter(|space| space.alive && space.session.as_deref() == Some(session));
         let mut live: Vec<(String, LiveRun)> = members
-            // A process that ends meanwhile removes its space.
+            // A process that ends in the meantime removes its space, so a space that cannot be opened is left
+            // out.
             .filter_map(|space| {
                 Some((space.info.as_ref().ok()?.name.clone(), LiveRun::open(&space.path).ok()?))
             })
@@ -95,36 +98,37 @@ impl LiveRun {
         Ok(live)
     }
 
-    /// The same run with this tool name for its changes; the default is the program's name.
+    /// Sets the name of the tool under which changes of the run are recorded; the default is the program's
+    /// name.
     #[must_use]
     pub fn called(self, tool: &str) -> LiveRun {
         LiveRun { reader: self.reader.called(tool) }
     }
 
-    /// The directory of its space.
+    /// The directory of the run's space.
     pub fn path(&self) -> &Path {
         self.reader.path()
     }
 
-    /// The reader of its space.
+    /// The reader of the run's space.
     pub fn reader(&self) -> &SpaceReader {
         &self.reader
     }
 
-    /// Whether its process is running.
+    /// Whether the run's process is running.
     pub fn is_alive(&self) -> bool {
         self.reader.is_alive()
     }
 
-    /// Whether its sources are paused by a command.
+    /// Whether the run's sources are paused by a command.
     pub fn is_paused(&self) -> bool {
         is_paused(self.path())
     }
 
-    /// Starts to measure it. Reports have at most `top` components, tasks, streams and waits.
+    /// Starts to measure the run. Reports have at most `top` components, tasks, streams and waits.
     ///
     /// # Errors
-    /// Its space cannot be read.
+    /// If the run's space cannot be read.
     pub fn measure(&self, top: usize) -> Result<Measuring, Error> {
         Measuring::open(self.path(), top)
     }
@@ -132,25 +136,26 @@ impl LiveRun {
     /// Its settings.
     ///
     /// # Errors
-    /// Its space cannot be read.
+    /// If the run's space cannot be read.
     pub fn settings(&self) -> Result<Vec<SettingView>, Error> {
         self.reader.settings().map_err(Error::usage_of)
     }
 
-    /// Changes a setting, or with the name `probe/PATTERN.on` the matching probes, to a value in the form for
-    /// people, and waits up to a second until the run reports that it has adopted it.
+    /// Changes a setting, or, with the name `probe/PATTERN.on`, the switches of all matching probes. `value`
+    /// is written as people write it. Waits up to a second until the run reports that it has adopted the
+    /// value.
     ///
     /// # Errors
-    /// There is no such setting, the value is not valid for it, or the process has ended.
+    /// If there is no such setting, the value is not valid for the setting, or the process has ended.
     pub fn set(&self, name: &str, value: &str) -> Result<Change, Error> {
         self.set_for(name, value, None)
     }
 
-    /// Changes a setting as `set` does, permanently or under a lease with these terms: then the run restores
-    /// the former value.
+    /// Changes a setting as `set` does, permanently or under a lease with the given terms. When a lease ends,
+    /// the run restores the former value.
     ///
     /// # Errors
-    /// The errors of [`LiveRun::set`], and an error if the setting cannot be leased.
+    /// Those of [`LiveRun::set`], and an error if the setting cannot be leased.
     pub fn set_for(&self, name: &str, value: &str, terms: Option<Terms>) -> Result<Change, Error> {
         let setting = match probes(name) {
             Some(probes) => probes,
@@ -166,7 +171,7 @@ impl LiveRun {
         let adoption = Adoption::begin(&self.reader);
         match terms {
             None => self.reader.set(name, value).map_err(Error::usage_of)?,
-            // The lease ends by its terms.
+            // The lease is not ended when it is dropped here, but by its terms.
             Some(terms) => drop(self.reader.lease(name, value, terms).map_err(Error::usage_of)?),
         }
         let adopted = adoption.wait(name, value);
@@ -177,16 +182,16 @@ impl LiveRun {
     /// Sends a command to the run, and waits for the answer, at most for `patience`.
     ///
     /// # Errors
-    /// The run accepts no commands, refuses this one, or does not answer in time.
+    /// If the run accepts no commands, refuses this command, or does not answer in time.
     pub fn command(&self, command: &RunCommand, patience: Duration) -> Result<Obeyed, Error> {
         self.command_for(command, patience, None)
     }
 
-    /// Sends a command as `command` does, permanently or under a lease with these terms: then the run undoes
-    /// it.
+    /// Sends a command as `command` does, permanently or under a lease with the given terms. When a lease
+    /// ends, the run undoes the command.
     ///
     /// # Errors
-    /// The errors of [`LiveRun::command`], and an error if no command undoes this one.
+    /// Those of [`LiveRun::command`], and an error if no other command undoes this command.
     pub fn command_for(
         &self,
         command: &RunCommand,
@@ -217,7 +222,7 @@ impl std::fmt::Debug for LiveRun {
     }
 }
 
-/// The view of `probe/PATTERN.on`: a switch of all matching probes.
+/// The description of `probe/PATTERN.on`, which is a switch of all matching probes, as a setting.
 fn probes(name: &str) -> Option<SettingView> {
     name.strip_prefix("probe/")?.strip_suffix(".on")?;
     Some(SettingView::switch(name))
@@ -240,11 +245,11 @@ pub struct Window {
 }
 
 impl Measuring {
-    /// Starts to measure the run, or all runs of the session, in this directory; `top` as in
-    /// [`LiveRun::measure`].
+    /// Starts to measure the run whose space is the directory `path`, or all runs of the session there; `top`
+    /// limits reports as in [`LiveRun::measure`].
     ///
     /// # Errors
-    /// There is no run, or it cannot be read.
+    /// If there is no such run, or it cannot be read.
     pub fn open(path: &Path, top: usize) -> Result<Measuring, Error> {
         let follower = Follower::open(path, top).map_err(Error::usage_of)?;
         Ok(Measuring { follower, has_begun: false })
@@ -255,24 +260,24 @@ impl Measuring {
         self.follower.is_running()
     }
 
-    /// The report on the rest of the run.
+    /// The report on the run from the last report, or from its start, to its end.
     ///
     /// # Errors
-    /// The space cannot be read any more.
+    /// If the run's space cannot be read any more.
     pub fn whole(mut self) -> Result<Report, Error> {
         self.follower.poll();
         self.follower.finish().map_err(Error::usage_of)
     }
 
-    /// The report on the last `window` of a run that is over. This method must be called before other
-    /// reports.
+    /// The report on the last `window` of a run that is over. This method must be called before any other
+    /// method that makes a report.
     ///
     /// # Errors
-    /// The space cannot be read, or its events do not show the end of the run.
+    /// If the run's space cannot be read, or its events do not show the end of the run.
     pub fn last(mut self, window: Duration) -> Result<Report, Error> {
         self.follower.last(window.as_nanos() as f64).map_err(Error::usage_of)?;
         let report = self.whole()?;
-        // Totals cover the whole run, so the window cannot be computed from them.
+        // If events are missing, only totals are known, and these cover the whole run and not the window.
         if report.window.partial && !report.window.complete {
             Err(Error::usage(UNRECORDED))
         } else {
@@ -281,20 +286,20 @@ impl Measuring {
     }
 
     /// The report on the events between two times, counted from the start of the first process. This method
-    /// must be called before other reports.
+    /// must be called before any other method that makes a report.
     ///
     /// # Errors
-    /// The space cannot be read.
+    /// If the run's space cannot be read.
     pub fn between(mut self, from: Duration, to: Duration) -> Result<Report, Error> {
         let ns = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
         self.follower.between(ns(from), ns(to)).map_err(Error::usage_of)?;
         self.whole()
     }
 
-    /// Measures for this time from now on, or until the run ends, or until `goes_on` returns false.
+    /// Measures for `time` from now on, or until the run ends, or until `goes_on` returns false.
     ///
     /// # Errors
-    /// The space cannot be read any more.
+    /// If the run's space cannot be read any more.
     pub fn window(&mut self, time: Duration, goes_on: impl FnMut() -> bool) -> Result<Window, Error> {
         if !std::mem::replace(&mut self.has_begun, true) {
             self.follower.poll();
@@ -305,7 +310,7 @@ impl Measuring {
         Ok(Window { report, ended })
     }
 
-    /// Reads the events of this time. Returns whether the run ended meanwhile.
+    /// Reads events for `time`, and returns whether the run ended in this time.
     fn follow(&mut self, time: Duration, mut goes_on: impl FnMut() -> bool) -> bool {
         let end = Instant::now() + time;
         loop {

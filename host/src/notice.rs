@@ -1,5 +1,5 @@
 //! Notices of a run while it goes on: failed records, a full disk, a listening socket. The code that starts
-//! the run decides where they are shown.
+//! the run decides where notices are shown.
 
 use std::fmt;
 use std::sync::Arc;
@@ -8,10 +8,10 @@ use thalweg_net::syntax::Diagnostic;
 
 use crate::error::{Error, chain};
 
-/// A notice of a run. [`fmt::Display`] writes it as a line without colours.
+/// A notice of a run. [`fmt::Display`] writes a notice as a line without colours.
 #[derive(Clone, Debug)]
 pub enum Notice {
-    /// An error after which the run goes on, or ends in order.
+    /// An error after which the run goes on or ends in an orderly way.
     Error {
         /// The code for `thalweg explain`, if it has one.
         code: Option<&'static str>,

@@ -1,4 +1,4 @@
-//! Recordings: the events of a run, or of all runs of a session, are kept in an archive during the run.
+//! Recordings: copy the events of a run, or of all runs of a session, to an archive while the run goes on.
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -25,8 +25,8 @@ const LOOK_EVERY: Duration = Duration::from_millis(100);
 pub struct RecordingPlan {
     /// The directory of the space or session.
     pub from: PathBuf,
-    /// The directory of the archive. This directory does not exist, is empty, or has an archive of the same
-    /// source, which is continued.
+    /// The directory of the archive. The directory must not exist, be empty, or have an archive of the same
+    /// source, which is then continued.
     pub to: PathBuf,
     /// Only events of writers whose names match are recorded.
     pub writers: Option<String>,
@@ -36,8 +36,8 @@ pub struct RecordingPlan {
     pub sync: Duration,
     /// The level of the compressor, 1 to 19; 0 keeps events uncompressed.
     pub level: i32,
-    /// The most bytes of an archive; beyond it, the oldest segments are removed. In a session, the limit is
-    /// that of each process.
+    /// The most bytes of an archive; when an archive becomes larger, its oldest segments are removed. In a
+    /// session, the limit holds for each process.
     pub max_bytes: Option<u64>,
     /// The greatest age of a segment.
     pub max_age: Option<Duration>,
@@ -60,7 +60,7 @@ pub struct Recording {
     plan: RecordingPlan,
     session: Option<Members>,
     parts: Vec<Part>,
-    /// The counts of processes that ended, and whether their writers dropped events.
+    /// The counts of the processes that have ended; `has_drops` says whether their writers dropped events.
     done: Progress,
     has_drops: bool,
     full: Option<Full>,
@@ -80,7 +80,7 @@ struct Members {
 struct Part {
     archiver: Archiver,
     space: SpaceReader,
-    /// Whether the process was found to have ended, so that no events will be added.
+    /// Whether the process is known to have ended, so no more events will come.
     over: bool,
 }
 
@@ -95,9 +95,9 @@ struct Full {
 /// The counts of a recording so far.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Recorded {
-    /// The number of events in it.
+    /// The number of events in the archive.
     pub events: u64,
-    /// The bytes of these events in the elements they came from.
+    /// The bytes that the recorded events took in the elements from which they were copied.
     pub event_bytes: u64,
     /// The bytes of the archive.
     pub bytes: u64,
@@ -106,7 +106,7 @@ pub struct Recorded {
 }
 
 impl RecordingPlan {
-    /// The default of this field.
+    /// The plan of a recording with the default options.
     pub fn of(from: impl Into<PathBuf>, to: impl Into<PathBuf>) -> RecordingPlan {
         RecordingPlan {
             from: from.into(),
@@ -138,7 +138,8 @@ impl Recording {
     /// Starts a recording as planned.
     ///
     /// # Errors
-    /// There is no such space or session, or the archive's directory holds something else or cannot be written.
+    /// If there is no such space or session, or the archive's directory holds something else or cannot be
+    /// written.
     pub fn open(plan: RecordingPlan) -> Result<Recording, Error> {
         let is_session = !plan.from.join("space").is_file();
         let session = if is_session {
@@ -189,7 +190,8 @@ impl Recording {
                 Err(error) => self.problems.push(format!("{}: {error:#}", member.directory)),
             }
         }
-        // A process that joined is listed only once its archive exists.
+        // The list of processes is copied last, so that it contains a process only when the process's archive
+        // exists.
         copy_manifest(&self.plan)
     }
 
@@ -202,18 +204,19 @@ impl Recording {
         Ok(Part { archiver, space, over: false })
     }
 
-    /// Archives new events, and sleeps a little if there are none. Returns whether more may come: `false`
-    /// once every process has ended.
+    /// Archives new events, and sleeps a little if there are none. Returns whether more events may come,
+    /// which is `false` once every process has ended.
     ///
     /// # Errors
-    /// The disk is full and the plan requires to stop then, or a file is damaged or cannot be written.
+    /// If the disk is full and the plan requires to stop in this case, or a file is damaged or cannot be
+    /// written.
     pub fn step(&mut self) -> Result<bool, Error> {
         self.find_members()?;
         let mut taken = 0;
         let mut ended = Vec::new();
         for (place, part) in self.parts.iter_mut().enumerate() {
             // The flag is read before the step, so that the step still archives the last events of a process
-            // that ends meanwhile.
+            // that ends during the step.
             let was_over = part.over;
             part.over = !part.space.is_alive();
             match part.archiver.step() {
@@ -221,7 +224,8 @@ impl Recording {
                 Err(error) if error.is_full() => {
                     self.full.get_or_insert_with(|| Full::new(&error));
                     if self.plan.on_full != OnFull::Wait {
-                        // Events for which the elements have no space meanwhile are lost and counted.
+                        // Writers no longer wait for the recording; events for which their elements have no
+                        // room are lost and counted.
                         let _ = part.archiver.let_go();
                     }
                     if self.plan.on_full == OnFull::Stop {
@@ -230,8 +234,8 @@ impl Recording {
                     std::thread::sleep(FULL);
                     return Ok(true);
                 }
-                // A run that ends removes its directory. The run's events are still mapped here, and are read
-                // when the recording ends.
+                // A run that ends removes its directory, but its events are still mapped in this process, and
+                // are read when the recording ends.
                 Err(_) if part.space.is_gone() => {}
                 Err(error) => return Err(unwritable(error)),
             }
@@ -263,7 +267,7 @@ impl Recording {
         Ok(())
     }
 
-    /// The counts so far.
+    /// The counts of the recording so far.
     pub fn progress(&self) -> Progress {
         self.parts.iter().map(|part| part.archiver.progress()).fold(self.done, |sum, part| Progress {
             events: sum.events + part.events,
@@ -273,7 +277,7 @@ impl Recording {
         })
     }
 
-    /// The reason why nothing is written, once for each period in which the disk is full.
+    /// The reason why nothing is written, returned once for each period in which the disk is full.
     pub fn full(&mut self) -> Option<String> {
         let full = self.full.as_mut()?;
         (!std::mem::replace(&mut full.told, true)).then(|| full.why.clone())
@@ -284,16 +288,17 @@ impl Recording {
         self.full.as_ref().map(|full| full.since.elapsed())
     }
 
-    /// The problems since the last call: the processes that could not be recorded, and why.
+    /// The problems since the last call: messages about processes that could not be recorded, with the
+    /// reasons.
     pub fn problems(&mut self) -> Vec<String> {
         std::mem::take(&mut self.problems)
     }
 
-    /// Ends the recording. Events that are committed now are still kept. Writers that wait for the recording
-    /// go on without it.
+    /// Ends the recording. Events that are committed by now are still archived. Writers that wait for the
+    /// recording stop waiting.
     ///
     /// # Errors
-    /// The remaining events cannot be archived.
+    /// If the remaining events cannot be archived.
     pub fn finish(mut self) -> Result<Recorded, Error> {
         for part in std::mem::take(&mut self.parts) {
             self.end(part)?;
@@ -313,7 +318,8 @@ impl Recording {
         } else {
             thalweg_space::archive::info(&self.plan.to).map_err(unwritable)?.map(&mut take);
         }
-        // Counting the gaps requires reading the whole archive, so it is done only if there are any.
+        // Counting lost events requires reading the whole archive, so they are counted only if there are
+        // gaps.
         if self.has_drops || self.done.lost_bytes > 0 {
             recorded.lost = lost_in(&self.plan.to)?;
         }
@@ -364,7 +370,8 @@ fn check_session(plan: &RecordingPlan) -> Result<(), Error> {
     }
 }
 
-/// Copies the list of processes that joined and left, so that the archive is opened as the session is.
+/// Copies the list of processes that joined and left, so that readers can open the archive in the same way as
+/// the session.
 fn copy_manifest(plan: &RecordingPlan) -> Result<(), Error> {
     let Ok(bytes) = std::fs::read(plan.from.join("session")) else { return Ok(()) };
     let (new, path) = (plan.to.join("session.new"), plan.to.join("session"));

@@ -1,8 +1,9 @@
 //! An example of a user's writer: while a program with probes runs, each of its calls becomes a line of
 //! InfluxDB's line protocol.
 //!
-//! `cargo run -- SPACE > calls.lines` runs until the observed program ends. A program that was started with
-//! `THALWEG_PROBE_FULL=wait` waits for this one, so no events are lost, however small its rings are.
+//! `cargo run -- SPACE > calls.lines` runs until the observed program ends. If the observed program was
+//! started with `THALWEG_PROBE_FULL=wait`, it waits for this writer, so no events are lost, however small the
+//! program's rings are.
 
 use std::collections::HashMap;
 use std::io::{BufWriter, Write};

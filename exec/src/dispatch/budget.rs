@@ -8,21 +8,21 @@ use crate::task::cell::{Sampling, TaskCell};
 /// The number of messages that a dispatch may read, so that it lasts about `exec.quantum_us`.
 pub(crate) struct Budget {
     pub(crate) messages: usize,
-    /// The clock, and the task's work so far, when the dispatch began; `None` if this dispatch is not
-    /// sampled.
+    /// The time, and the work that the task had done so far, when the dispatch began; `None` if this dispatch
+    /// is not sampled.
     started: Option<(u64, u64)>,
 }
 
-/// A dispatch takes no more than half of what its streams hold: if it filled or emptied a stream, the task at the other end
-/// could work only while this task does not.
+/// A dispatch takes no more than half of what its streams hold: if a dispatch filled or emptied a stream, the
+/// task at the stream's other end could work only while this task does not.
 const PARTS: u64 = 2;
 
-/// The least duration of a dispatch, in nanoseconds, compared with which its beginning and its end cost
-/// little.
+/// The least duration of a dispatch, in nanoseconds, that makes the cost of beginning and ending the dispatch
+/// negligible.
 const WORTH_IT_NS: u64 = 10_000;
 
-/// The longest time between two samples of a replica's dispatches, in nanoseconds, compared with which a
-/// sample costs little. The samples decide where replicas run.
+/// The longest time between two samples of a replica's dispatches, in nanoseconds; at this interval the cost
+/// of a sample is negligible. The samples decide where replicas run.
 const UNSEEN_NS: u64 = 20_000;
 
 impl Core {
@@ -37,13 +37,14 @@ impl Core {
         Budget { messages: quantum.min(budget.max(1)), started: Some((now, done_by(task))) }
     }
 
-    /// The messages that wait in the stream which the dispatch read last, if this dispatch is sampled.
+    /// The number of messages that wait in the stream which the dispatch read last; 0 if the dispatch is not
+    /// sampled.
     #[inline]
     pub(super) fn unread(&self, budget: &Budget) -> u64 {
         if budget.started.is_none() {
             return 0;
         }
-        // SAFETY: the stream that the dispatch read from is kept until the dispatch is published.
+        // SAFETY: the stream that the dispatch read from is kept alive until the dispatch is published.
         let Some(ring) = (unsafe { self.used.popped_last.get().as_ref() }) else { return 0 };
         ring.writing.tail.load(Ordering::Relaxed).wrapping_sub(ring.reading.popped.get()) as u64
     }
@@ -75,7 +76,8 @@ impl Core {
         task.budget.set(next);
         let sampling = task.sampling.replace(Sampling::every(Sampling::EVERY_MAX));
         if let Some(replica) = task.member_of() {
-            // The first dispatch may be much shorter than those to come.
+            // A task's first dispatch may be much shorter than its later ones, so its duration is not used as
+            // the expected one.
             let expected = if before == 0 { each.saturating_mul(u64::from(next.min(64))) } else { took };
             let unseen = self.shared.clock.ns_to_ticks(UNSEEN_NS) / expected.max(1);
             task.sampling.set(Sampling::every(unseen));
@@ -87,7 +89,7 @@ impl Core {
     }
 }
 
-/// The work a task did, in messages: read, or written if it reads none.
+/// The work that a task did so far: the number of messages that it read, or that it wrote if it reads none.
 #[inline]
 fn done_by(task: &TaskCell) -> u64 {
     task.counts.reads.get().max(task.counts.writes.get())

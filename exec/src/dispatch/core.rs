@@ -1,4 +1,5 @@
-//! A thread's side of the runtime: a worker's, a blocking task's, or (for a moment) any other thread's.
+//! The state of the runtime that one thread has: a worker, a blocking task's thread or, for a short time, any
+//! other thread.
 //!
 //! No reference to a core is held while a user's code runs, because that code may drop ports, which reach the core
 //! through the thread's own pointer to it.
@@ -51,8 +52,8 @@ pub(crate) struct Tasks {
 
 /// The values of those settings that a dispatch needs.
 pub(crate) struct Adopted {
-    /// How many changes of settings were adopted; [`LOOK_UP`] if there is other work before the next
-    /// dispatch.
+    /// The space's count of changes of settings when settings were last adopted; [`LOOK_UP`] if the thread
+    /// must do other work before the next dispatch.
     changes: u64,
     pub(super) quantum: usize,
     pub(crate) unfinished: u64,
@@ -91,12 +92,12 @@ impl Core {
         }
     }
 
-    /// The core to which a context's or ports' pointer refers.
+    /// The core to which the pointer in a context or in ports refers.
     pub(crate) fn of(thread: Thread) -> NonNull<Core> {
         thread.cast()
     }
 
-    /// Makes `core` the thread's while `work` runs.
+    /// Makes `core` the calling thread's core while `work` runs.
     pub(crate) fn with<R>(core: NonNull<Core>, work: impl FnOnce() -> R) -> R {
         struct Reset(*mut Core);
         impl Drop for Reset {
@@ -109,16 +110,16 @@ impl Core {
     }
 
     /// Notes that the thread did work that belongs to no dispatch and may take long, such as waking another
-    /// thread. The clock is then read again before the next dispatch, in the check for changed settings, so
-    /// dispatches without such work pay nothing.
+    /// thread. The call makes the thread read the clock again before the next dispatch. The check for changed
+    /// settings does that, so dispatches without such work pay nothing.
     pub(crate) fn did_aside(&mut self) {
         if self.telemetry.did_aside() {
             self.adopted.changes = LOOK_UP;
         }
     }
 
-    /// Makes the thread read the clock again before the next dispatch, if it did long work while it recorded
-    /// this one.
+    /// Makes the thread read the clock again before the next dispatch, if the thread did long work while it
+    /// recorded the present dispatch.
     #[inline]
     pub(super) fn look_up_if_it_lags(&mut self) {
         if self.telemetry.lags() {
@@ -126,7 +127,8 @@ impl Core {
         }
     }
 
-    /// Adopts all settings that a dispatch needs, if any was changed: one load, if not.
+    /// Adopts all settings that a dispatch needs if any setting was changed; if none was, the call costs one
+    /// load.
     #[inline]
     pub(super) fn adopt_settings(&mut self) {
         let changes = self.shared.tuning.changes();
@@ -146,7 +148,7 @@ impl Core {
         self.adopted.unfinished = self.shared.tuning.unfinished(&mut self.telemetry);
         self.adopted.by_demand = self.shared.tuning.by_demand(&mut self.telemetry);
         self.shared.adopt_workers();
-        // A task with a thread of its own reads the clock when it resumes.
+        // A task with a thread of its own needs no reading here, because it reads the clock when it resumes.
         if self.telemetry.lags() && self.worker != FOREIGN {
             self.telemetry.own_work();
         }

@@ -15,7 +15,7 @@ impl Core {
     /// Makes the current task the stream's writer and puts the end on the dispatch's list.
     #[inline]
     pub(crate) fn own_writer(&mut self, ring: NonNull<Ring>) {
-        // SAFETY: the end that called holds a reference.
+        // SAFETY: the end that made this call holds a reference to the ring.
         let r = unsafe { ring.as_ref() };
         if r.writing.task.load(Ordering::Relaxed) != self.task.pointer() {
             self.take_writer(r);
@@ -35,10 +35,10 @@ impl Core {
         self.telemetry.end_attached(ring, task, true);
     }
 
-    /// Does what [`Core::own_writer`] does for the reading end.
+    /// Makes the current task the stream's reader and puts the end on the dispatch's list.
     #[inline]
     pub(crate) fn own_reader(&mut self, ring: NonNull<Ring>) {
-        // SAFETY: the end that called holds a reference.
+        // SAFETY: the end that made this call holds a reference to the ring.
         let r = unsafe { ring.as_ref() };
         if r.reading.task.load(Ordering::Relaxed) != self.task.pointer() {
             self.take_reader(r);
@@ -61,7 +61,7 @@ impl Core {
     /// Gives a stream's writing end to a task that does not run yet.
     pub(crate) fn attach_writer(&mut self, ring: NonNull<Ring>, task: &TaskCell) {
         self.finish_with(ring, true);
-        // SAFETY: the end that is attached holds a reference.
+        // SAFETY: the end that is attached holds a reference to the ring.
         let ring = unsafe { ring.as_ref() };
         wait_until_zero(&ring.writing.state);
         if !std::ptr::eq(ring.writing.task.load(Ordering::Relaxed), task) {
@@ -71,10 +71,10 @@ impl Core {
         }
     }
 
-    /// Does what [`Core::attach_writer`] does for the reading end.
+    /// Gives a stream's reading end to a task that does not run yet.
     pub(crate) fn attach_reader(&mut self, ring: NonNull<Ring>, task: &TaskCell) {
         self.finish_with(ring, false);
-        // SAFETY: the end that is attached holds a reference.
+        // SAFETY: the end that is attached holds a reference to the ring.
         let ring = unsafe { ring.as_ref() };
         wait_until_zero(&ring.reading.state);
         if !std::ptr::eq(ring.reading.task.load(Ordering::Relaxed), task) {
@@ -108,9 +108,11 @@ impl Core {
         state.store(0, Ordering::Release);
     }
 
-    /// A writing end is dropped. Returns true if the current dispatch will close it when the dispatch ends.
+    /// Notes that a writing end is dropped. Returns true if the current dispatch will close the end when the
+    /// dispatch ends.
     pub(crate) fn writer_leaves_at_end(core: NonNull<Core>, ring: NonNull<Ring>) -> bool {
-        // SAFETY: the thread's own core, to which no other reference is held now; the end's reference.
+        // SAFETY: this is the thread's own core, to which no other reference is held now; the end's
+        // reference keeps the ring alive.
         let (core, r) = unsafe { (&mut *core.as_ptr(), ring.as_ref()) };
         if core.task == Current::NONE || r.writing.task.load(Ordering::Relaxed) != core.task.pointer() {
             return false;
@@ -121,7 +123,8 @@ impl Core {
         true
     }
 
-    /// Does what [`Core::writer_leaves_at_end`] does for a reading end that is dropped.
+    /// Notes that a reading end is dropped. Returns true if the current dispatch will close the end when the
+    /// dispatch ends.
     pub(crate) fn reader_leaves_at_end(core: NonNull<Core>, ring: NonNull<Ring>) -> bool {
         // SAFETY: no other reference to the thread's own core is held now, and the end's reference keeps the
         // ring.
@@ -137,7 +140,7 @@ impl Core {
 
     #[cold]
     pub(super) fn close_end(&mut self, touch: Touch) {
-        // SAFETY: the reference of the end that was dropped.
+        // SAFETY: the reference of the dropped end, which is not given up yet, keeps the ring alive.
         let (ring, task) = (unsafe { touch.ring.as_ref() }, self.task.get());
         task.forget_first_wait();
         if touch.writes {
@@ -167,21 +170,21 @@ impl Core {
         self.end_gone(ring);
     }
 
-    /// Counts an end that is gone; the second closes the stream for good.
+    /// Counts an end of the stream that is gone; when the second end is gone, the stream is closed for good.
     pub(super) fn end_gone(&mut self, ring: &Ring) {
         if ring.telemetry.board().is_some() && ring.count_end() {
             self.telemetry.stream_closed(ring);
         }
     }
 
-    /// Gives up references to streams, the last of which frees a stream. This drops messages, so a user's
-    /// code may run.
+    /// Gives up references to streams. Giving up the last reference to a stream frees the stream and drops
+    /// its messages, so a user's code may run.
     pub(super) fn free_released(core: NonNull<Core>) {
         loop {
-            // SAFETY: the thread's own core; the reference ends before a user's code runs.
+            // SAFETY: this is the thread's own core; the reference ends before a user's code runs.
             let Some(ring) = (unsafe { &mut *core.as_ptr() }).used.released.pop() else { return };
             let freed = catch_unwind(AssertUnwindSafe(|| {
-                // SAFETY: the reference of an end that was dropped.
+                // SAFETY: this gives up the reference of an end that was dropped.
                 unsafe { Ring::release(ring.as_ptr()) }
             }));
             drop(freed);
@@ -191,10 +194,10 @@ impl Core {
 
 /// Closes a writing end that no dispatch of this thread uses.
 pub(crate) fn close_writer(ring: NonNull<Ring>) {
-    // SAFETY: the end's reference, given up below.
+    // SAFETY: the end's reference, which is given up below, keeps the ring alive.
     let r = unsafe { ring.as_ref() };
     match core::current() {
-        // SAFETY: the thread's own core, to which no other reference is held now.
+        // SAFETY: this is the thread's own core, to which no other reference is held now.
         Some(core) => unsafe { &mut *core.as_ptr() }.close(r),
         None => {
             let waits = r.end_writing(NO_TOKEN, FOREIGN);
@@ -212,16 +215,16 @@ pub(crate) fn close_writer(ring: NonNull<Ring>) {
             end_gone_outside(r);
         }
     }
-    // SAFETY: the end's reference.
+    // SAFETY: this gives up the end's reference.
     unsafe { Ring::release(ring.as_ptr()) }
 }
 
 /// Closes the reading end of a stream that no dispatch of this thread uses.
 pub(crate) fn leave_reader(ring: NonNull<Ring>) {
-    // SAFETY: the end's reference, given up below.
+    // SAFETY: the end's reference, which is given up below, keeps the ring alive.
     let r = unsafe { ring.as_ref() };
     match core::current() {
-        // SAFETY: the thread's own core, to which no other reference is held now.
+        // SAFETY: this is the thread's own core, to which no other reference is held now.
         Some(core) => unsafe {
             let core = &mut *core.as_ptr();
             core.leave(r);
@@ -240,7 +243,7 @@ pub(crate) fn leave_reader(ring: NonNull<Ring>) {
             end_gone_outside(r);
         }
     }
-    // SAFETY: the end's reference.
+    // SAFETY: this gives up the end's reference.
     unsafe { Ring::release(ring.as_ptr()) }
 }
 

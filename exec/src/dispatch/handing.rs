@@ -1,17 +1,19 @@
-//! Messages that are handed on.
+//! Handing messages on from task to task without writing them to the streams in between.
 //!
-//! If a task has worked on messages in place, and its reader waits for the next one on the same thread, the
-//! task need not write the messages to the stream between the two: it *hands them on*, and the reader works
-//! on them in place, and hands them on in turn. In the streams between them only the positions are counted
-//! up, and nothing is copied, queued or woken. The last task writes the messages to its output.
+//! If a task has worked on messages in place, and the reader of its output waits for the next message on the
+//! same thread, the task need not write the messages to the stream between the two tasks: it *hands them on*,
+//! and the reader works on them in place, and hands them on in turn. In the streams between these tasks only
+//! the positions are counted up, and nothing is copied, queued or woken. The last task writes the messages to
+//! its output.
 //!
-//! Each of these tasks has a dispatch of its own, which begins when the one before it ended, with its own
-//! counts, times, events and lineage; so an observer sees the same as without handing on. In other cases (a
-//! task passes on fewer messages than it was given, or there is room for fewer) the messages are written to
-//! the stream before that task, which then is dispatched as usual.
+//! Each task that messages are handed on to has a dispatch of its own, which begins when the dispatch before
+//! it ended, and has its own counts, times, events and lineage; so an observer sees the same as without
+//! handing on. If a task passes on fewer messages than it was given, or there is room for fewer, the messages
+//! are written to the stream in front of that task, and the task is dispatched as usual.
 //!
-//! Handing on requires that no other thread has an end of these streams. The writer knows this for the reader
-//! by the token in the stream, and for the reader's output because the reading task sleeps.
+//! Messages may be handed on only if no other thread has an end of the streams involved. The token in the
+//! stream between the two tasks shows that the reader is on the same thread; the reading task sleeps, so no
+//! other thread uses the output of the reading task.
 
 use std::marker::PhantomData;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -53,11 +55,11 @@ impl Core {
     /// on the `count` messages from `first` on.
     ///
     /// The cost of a split's replica is measured by its own dispatches and by the messages that wait before it,
-    /// so a task outside the replica hands on only a single message to it: then none waits.
+    /// so a task outside the replica hands on only a single message to it, which leaves no messages waiting.
     #[inline]
     pub(crate) fn passer(core: NonNull<Core>, ring: &Ring, first: *mut u8, count: usize) -> Option<Passer> {
         let (task, replica) = {
-            // SAFETY: the thread's own core; the reference ends before a user's code runs.
+            // SAFETY: this is the thread's own core; the reference ends before a user's code runs.
             let core = unsafe { core.as_ref() };
             (core.waiting_reader(ring)?, core.task.get().member_of())
         };
@@ -67,11 +69,11 @@ impl Core {
         if cell.member_of() != replica && count > 1 {
             return None;
         }
-        // SAFETY: the task's own thread, and it is not dispatched.
+        // SAFETY: this is the task's own thread, and it is not dispatched.
         let body = unsafe { cell.body() }.as_mut()?;
         let next = HandedOn { of: ring.messages.of, first, count, _messages: PhantomData };
         let out = catch_unwind(AssertUnwindSafe(|| body.passes_to(next).map(|to| to.ring))).ok()??;
-        // SAFETY: the task has the end.
+        // SAFETY: the task has the writing end of this stream, which keeps the stream alive.
         let next = unsafe { out.as_ref() };
         let is_fit = next.messages.of == ring.messages.of
             && next.writing.task.load(Ordering::Relaxed) == task.as_ptr()
@@ -79,13 +81,13 @@ impl Core {
         is_fit.then_some(Passer { task, out })
     }
 
-    /// Ends the dispatch of a task that has handed messages on: records it, lets the next tasks work on the
-    /// messages, and only then publishes the task's positions, because the messages lie in the memory of its
-    /// input.
+    /// Ends the dispatch of a task that has handed messages on: records the dispatch, lets the next tasks
+    /// work on the messages, and only then publishes the task's positions, because the messages lie in the
+    /// memory of its input.
     #[inline(never)]
     pub(super) fn publish_handing_on(core: NonNull<Core>, task: &TaskCell, stop: Stop, budget: &Budget) {
         let (handed, touched) = {
-            // SAFETY: the thread's own core; no user's code runs inside this block.
+            // SAFETY: this is the thread's own core; no user's code runs inside this block.
             let core = unsafe { &mut *core.as_ptr() };
             let Some(handed) = core.handed.take() else { return };
             let unread = core.unread(budget);
@@ -95,7 +97,8 @@ impl Core {
             (handed, std::mem::take(&mut core.used.touched))
         };
         Core::pass_on(core, handed);
-        // SAFETY: the thread's own core; no user's code runs in what is called while it is borrowed, and the task is being dispatched.
+        // SAFETY: this is the thread's own core; no user's code runs in what is called while it is borrowed,
+        // and the task is being dispatched.
         unsafe {
             let core = &mut *core.as_ptr();
             core.task = Current::of(NonNull::from(task));
@@ -115,23 +118,24 @@ impl Core {
         }
     }
 
-    /// Dispatches the task that messages were handed on to; returns the messages that it hands on in turn, if
-    /// it `may`.
+    /// Dispatches the task that messages were handed on to; returns the messages that this task hands on in
+    /// turn, which it does only if `may` is true.
     fn let_pass(core: NonNull<Core>, handed: &Handed, may: bool) -> Option<Handed> {
         let Passer { task, out } = handed.to;
-        // SAFETY: the task sleeps on this thread and has an end of both streams.
+        // SAFETY: the task sleeps on this thread and has an end of both streams, so the task and the streams
+        // stay alive.
         let (cell, from, to) = unsafe { (task.as_ref(), handed.stream.as_ref(), out.as_ref()) };
         let budget = {
-            // SAFETY: the thread's own core; the reference ends before a user's code runs.
+            // SAFETY: this is the thread's own core; the reference ends before a user's code runs.
             let core = unsafe { &mut *core.as_ptr() };
-            // SAFETY: the thread's own core; the reference ends before a user's code runs.
+            // SAFETY: this is the thread's own core; the reference ends before a user's code runs.
             core.task = unsafe { Current::of(task) };
             core.telemetry.task_woken(cell, Cause::Input, from.id);
             core.telemetry.dispatch_begins(cell);
             cell.state.set(State::Running);
             core.begin_budget(cell)
         };
-        // SAFETY: the thread's own core; the reference ends before a user's code runs.
+        // SAFETY: this is the thread's own core; the reference ends before a user's code runs.
         let is_awaited = may && unsafe { core.as_ref() }.waiting_reader(to).is_some();
         let room = if is_awaited { to.capacity() as usize } else { (to.messages.room)(to) };
         let most = handed.count.min(room).min(budget.messages);
@@ -142,7 +146,7 @@ impl Core {
         from.begin_reading();
         to.begin_writing();
         from.read_in_name(passed);
-        // SAFETY: the thread's own core; the reference ends with the line.
+        // SAFETY: this is the thread's own core; the reference ends with the line.
         let measures = unsafe { core.as_ref() }.telemetry.measures();
         let sizes_are_due = || measures && to.telemetry.sizes_are_due(to.writing.pushed.get() + passed);
         let next = if is_awaited && passed > 0 && !sizes_are_due() {
@@ -150,8 +154,8 @@ impl Core {
         } else {
             None
         };
-        // SAFETY: the messages are still in place, each is written once, and there is room, which the task
-        // before found for the remaining ones.
+        // SAFETY: the messages are still in place, each is written once, and the task that handed them on
+        // found room for the remaining ones.
         unsafe {
             match next {
                 Some(_) => to.write_in_name(passed),
@@ -163,7 +167,7 @@ impl Core {
             let stop = if left == 0 { Stop::InputEmpty } else { Stop::QuantumSpent };
             Core::passed_on(core, cell, stop, (from, to, out), passed);
         }
-        // SAFETY: the thread's own core; no user's code runs while it is borrowed.
+        // SAFETY: this is the thread's own core; no user's code runs while it is borrowed.
         unsafe { &mut *core.as_ptr() }.finish_budget(cell, &budget, left as u64);
         match worked {
             Err(panic) => {
@@ -171,7 +175,7 @@ impl Core {
                 Core::end(core, task, Err(Fault::panicked(&*panic)));
                 return None;
             }
-            // SAFETY: the thread's own core; no user's code runs while it is borrowed.
+            // SAFETY: this is the thread's own core; no user's code runs while it is borrowed.
             Ok(_) => unsafe { &mut *core.as_ptr() }.rests(cell, from, (passed, left)),
         }
         let first = handed.first;
@@ -181,11 +185,12 @@ impl Core {
     /// Calls a task for the next messages; returns how many it passes on.
     #[inline]
     fn work_on(core: NonNull<Core>, task: &TaskCell, handed: &Handed, most: usize) -> thread::Result<usize> {
-        // SAFETY: the stream between is kept by the two tasks.
+        // SAFETY: the two tasks hold the ends of the stream between them, which keeps the stream alive.
         let of = unsafe { handed.stream.as_ref() }.messages.of;
         let messages = HandedOn { of, first: handed.first, count: most, _messages: PhantomData };
         catch_unwind(AssertUnwindSafe(|| {
-            // SAFETY: the thread's own core, whose row stays as it is; the other reference ends with the block.
+            // SAFETY: this is the thread's own core, whose row stays as it is; the other reference ends with
+            // the block.
             let (cell, times) = unsafe {
                 let own = &mut *core.as_ptr();
                 let times =
@@ -193,7 +198,7 @@ impl Core {
                 ((&*core.as_ptr()).telemetry.message_cell(), times)
             };
             let progress = Progress { cell, first: 0, times: times.then_some(core.cast()) };
-            // SAFETY: the task's own thread, and its body is not borrowed elsewhere.
+            // SAFETY: this is the task's own thread, and its body is not borrowed elsewhere.
             unsafe { task.body() }.as_mut().map_or(0, |body| body.work_on(messages, progress))
         }))
     }
@@ -208,7 +213,7 @@ impl Core {
         (from, to, out): (&Ring, &Ring, NonNull<Ring>),
         passed: usize,
     ) {
-        // SAFETY: the thread's own core; the reference ends before a user's code runs.
+        // SAFETY: this is the thread's own core; the reference ends before a user's code runs.
         let sizes_are_due = unsafe {
             let own = &mut *core.as_ptr();
             task.counts.dispatches.set(task.counts.dispatches.get() + 1);
@@ -221,12 +226,12 @@ impl Core {
         if sizes_are_due {
             Core::take_sizes_of(core, out);
         }
-        // SAFETY: the thread's own core; no user's code runs while it is borrowed.
+        // SAFETY: this is the thread's own core; no user's code runs while it is borrowed.
         unsafe { &mut *core.as_ptr() }.publish_end(to, true);
     }
 
     /// Records the current task's dispatch, which read messages from one stream and wrote as many to another.
-    /// Returns whether sizes of these must be measured.
+    /// Returns whether sizes of the written messages must be measured.
     fn measure_passing(
         &mut self,
         task: &TaskCell,
@@ -260,7 +265,7 @@ impl Core {
         sizes_are_due
     }
 
-    /// The current task goes back to sleep, or is ready because messages are left.
+    /// Puts the current task back to sleep, or makes it ready if messages are left or it was woken meanwhile.
     #[inline]
     fn rests(&mut self, task: &TaskCell, from: &Ring, (passed, left): (usize, usize)) {
         if left == 0 && !task.notified.get() {
@@ -275,11 +280,12 @@ impl Core {
             from.writing.reader_waiting.store(AWAKE, Ordering::Relaxed);
         }
         task.state.set(State::Ready);
-        // Work without a message passed on belongs to the task's next dispatch.
+        // If the task passed on no message, the time of its work is counted in its next dispatch.
         self.tasks.ready.push_front(task);
     }
 
-    /// Writes messages that the current task has handed on to its stream, because the task goes on or ends.
+    /// Writes the messages that the current task has handed on into its output stream, because the task goes
+    /// on or ends.
     #[cold]
     #[inline(never)]
     pub(crate) fn take_back_handed(&mut self) {
@@ -290,18 +296,18 @@ impl Core {
     }
 }
 
-/// Writes messages that were only counted in a stream into its slots, except for the first `passed`, which
-/// were read.
+/// Writes messages that were only counted in a stream into the stream's slots, except for the first `passed`
+/// messages, which were read.
 ///
 /// # Safety
-/// The messages are still in place, and this is the thread of both ends of the stream.
+/// The messages are still in place, and the calling thread has both ends of the stream.
 unsafe fn write_after_all(stream: &Ring, handed: &Handed, passed: usize) {
     let left = handed.count - passed;
     if left > 0 {
         let end = stream.writing.pushed.get() - left;
         stream.writing.pushed.set(end);
         stream.writing.limit.set(end);
-        // SAFETY: as demanded of the caller.
+        // SAFETY: guaranteed by the caller.
         unsafe { write(stream, handed.first.add(passed * stream.messages.bytes), left) }
     }
 }
@@ -310,7 +316,7 @@ unsafe fn write_after_all(stream: &Ring, handed: &Handed, passed: usize) {
 ///
 /// # Safety
 /// `count` contiguous messages of the stream's type begin at `first`, outside the stream's free slots. The
-/// caller is the thread of the stream's writer.
+/// calling thread is that of the stream's writer.
 unsafe fn write(stream: &Ring, first: *const u8, count: usize) {
     let (writing, bytes) = (&stream.writing, stream.messages.bytes);
     let mut written = 0;
@@ -322,7 +328,7 @@ unsafe fn write(stream: &Ring, first: *const u8, count: usize) {
         }
         let mask = writing.mask.get() as usize;
         let run = (count - written).min(writing.limit.get() - at).min(mask + 1 - (at & mask));
-        // SAFETY: as demanded of the caller; up to `limit` and to the block's end slots are free.
+        // SAFETY: guaranteed by the caller; up to `limit` and to the block's end slots are free.
         unsafe {
             let (from, to) = (first.add(written * bytes), writing.slots.get().add((at & mask) * bytes));
             std::ptr::copy_nonoverlapping(from, to, run * bytes);

@@ -1,27 +1,31 @@
-//! A worker's record of tasks that were moved to and from it, and of those at its borders.
+//! A worker's record of tasks that were moved to and from the worker, and of tasks that exchange messages
+//! with other workers.
 
 use std::ptr::NonNull;
 
 use crate::ring::NOBODY;
 use crate::task::cell::TaskCell;
 
-/// One in this many parts of a worker's time may be waiting without any move, because a roughly balanced cut
-/// that keeps neighbours together is better than an exactly balanced one that does not.
+/// A worker may wait for one part in `TOLERATED` of its time without any move of tasks, because a division of
+/// the tasks that keeps neighbours together and is roughly balanced is better than an exactly balanced one
+/// that separates neighbours.
 const TOLERATED: u64 = 4;
 
 /// A worker's record of moves.
 #[derive(Default)]
 pub(crate) struct Moving {
-    /// The tasks that last exchanged messages with one of another worker: one for each of two such workers.
+    /// The tasks of this worker that last exchanged messages with a task of another worker; one task for each
+    /// of two other workers.
     borders: [Border; 2],
     /// When the worker last had nothing to do.
     pub(crate) busy_since: u64,
-    /// The time waited since a task came, less the tolerated part. `counted_until` is the time up to which it
-    /// is counted, and `patience` the wait after which the worker asks for a task.
+    /// The time for which the worker waited since it last got a task, less the tolerated part.
+    /// `counted_until` is the time up to which the wait is counted, and `patience` the wait after which the
+    /// worker asks for a task.
     pub(crate) waited: u64,
     pub(crate) counted_until: u64,
     pub(crate) patience: u64,
-    /// The worker to which this one gave a task last, if none came to this one since.
+    /// The worker to which this worker last gave a task, if this worker got no task since.
     pub(crate) gave_to: Option<u32>,
     pub(crate) until_look: u32,
 }
@@ -39,14 +43,15 @@ impl Default for Border {
 }
 
 impl Moving {
-    /// Subtracts the tolerated part from the time waited. The wait for the first task does not count.
+    /// Subtracts the tolerated part from the time waited. The time before the worker gets its first task is
+    /// not counted.
     pub(crate) fn count_until(&mut self, now: u64) {
         let tolerated = now.saturating_sub(self.counted_until) / TOLERATED;
         self.waited = self.waited.saturating_sub(tolerated);
         self.counted_until = now;
     }
 
-    /// A task exchanged messages with a task of worker `peer`.
+    /// Notes that a task exchanged messages with a task of worker `peer`.
     #[inline]
     pub(crate) fn border(&mut self, task: *mut TaskCell, peer: u32) {
         let at = usize::from(self.borders[0].peer != peer);

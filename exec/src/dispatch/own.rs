@@ -13,15 +13,15 @@ impl Core {
         self.shared.tuning.settings.capacity.load()
     }
 
-    /// Ends a blocking task's dispatch before it waits, and arms its wake-up. `Ok(true)`: the task has to
-    /// wait; `Err`: nothing can ever wake it.
+    /// Ends a blocking task's dispatch before the task waits, and arms the task's wake-up. `Ok(true)`: the
+    /// task has to wait; `Err`: nothing can ever wake it.
     pub(crate) fn pause(
         core: NonNull<Core>,
         stop: Stop,
         budget: Option<&Budget>,
     ) -> Result<bool, &'static str> {
         let sleeps = {
-            // SAFETY: the thread's own core; the reference ends before a user's code runs.
+            // SAFETY: this is the thread's own core; the reference ends before a user's code runs.
             let (task, unread) = unsafe {
                 let core = core.as_ref();
                 (core.task, budget.map_or(0, |budget| core.unread(budget)))
@@ -29,7 +29,7 @@ impl Core {
             let task = task.get();
             task.counts.dispatches.set(task.counts.dispatches.get() + 1);
             Core::publish_all(core, stop);
-            // SAFETY: the thread's own core; no user's code runs until the end of this block.
+            // SAFETY: this is the thread's own core; no user's code runs until the end of this block.
             let core = unsafe { &mut *core.as_ptr() };
             if let Some(budget) = budget {
                 core.finish_budget(task, budget, unread);
@@ -43,15 +43,16 @@ impl Core {
         sleeps
     }
 
-    /// Ends a blocking task's dispatch before it waits for something that no stream brings: for input, or until it may write.
+    /// Ends a blocking task's dispatch before the task waits for something outside of streams: for input to
+    /// read, or until it may write output.
     pub(crate) fn step_aside(core: NonNull<Core>, stop: Stop) {
         {
-            // SAFETY: the thread's own core; the reference ends with this statement.
+            // SAFETY: this is the thread's own core; the reference ends with this statement.
             let current = unsafe { core.as_ref() }.task;
             let task = current.get();
             task.counts.dispatches.set(task.counts.dispatches.get() + 1);
             Core::publish_all(core, stop);
-            // SAFETY: the thread's own core; no user's code runs until the end of this block.
+            // SAFETY: this is the thread's own core; no user's code runs until the end of this block.
             let core = unsafe { &mut *core.as_ptr() };
             core.stops(task, stop, true);
             core.let_go();
@@ -61,14 +62,14 @@ impl Core {
 
     /// Ends a blocking task's wait that no other thread has ended.
     pub(crate) fn come_back(core: NonNull<Core>) {
-        // SAFETY: the thread's own core; no user's code runs inside this function.
+        // SAFETY: this is the thread's own core; no user's code runs inside this function.
         let core = unsafe { &mut *core.as_ptr() };
         core.telemetry.own_wait_ends(core.task.get());
     }
 
-    /// Begins a blocking task's next dispatch, after a wait or not.
+    /// Begins a blocking task's next dispatch, whether or not the task waited before.
     pub(crate) fn resume(core: NonNull<Core>) {
-        // SAFETY: the thread's own core; no user's code runs inside this function.
+        // SAFETY: this is the thread's own core; no user's code runs inside this function.
         let core = unsafe { &mut *core.as_ptr() };
         let task = core.task.get();
         let before = core.telemetry.before_adoption();

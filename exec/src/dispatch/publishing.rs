@@ -11,32 +11,34 @@ use crate::task::cell::{Ring, TaskCell};
 use crate::task::spec::TaskId;
 use crate::telemetry::Cause;
 
-/// The longest delay of one dispatch, in nanoseconds, however many messages it read.
+/// The longest delay that a setting may add to one dispatch, in nanoseconds, however many messages the
+/// dispatch read.
 const DELAY_NS_MAX: u64 = 100_000_000;
 
 impl Core {
     /// Records and publishes what the current task did: see [`Core::publish_dispatch`].
     #[inline(never)]
     pub(super) fn publish_all(core: NonNull<Core>, stop: Stop) {
-        // SAFETY: the thread's own core; no user's code runs in what is called while it is borrowed.
+        // SAFETY: this is the thread's own core; no user's code runs in what is called while it is borrowed.
         if !unsafe { &mut *core.as_ptr() }.publish_dispatch(stop) {
             Core::publish_with_sizes(core);
         }
     }
 
-    /// Publishes the recorded dispatch, after the due sizes were measured.
+    /// Publishes the dispatch that was recorded, after the sizes of the messages chosen for measuring were
+    /// measured.
     #[cold]
     #[inline(never)]
     pub(super) fn publish_with_sizes(core: NonNull<Core>) {
         Core::take_sizes(core);
-        // SAFETY: the thread's own core; no user's code runs in what is called while it is borrowed.
+        // SAFETY: this is the thread's own core; no user's code runs in what is called while it is borrowed.
         unsafe { &mut *core.as_ptr() }.settle_used();
     }
 
     /// Records what the current task did with its streams, publishes it, wakes the tasks that waited for it,
-    /// closes the ends that it dropped, and releases the ends that need nothing more. Returns `false` if the
-    /// dispatch was only recorded, because sizes of messages must be measured before they are published,
-    /// which [`Core::publish_with_sizes`] does.
+    /// closes the ends that it dropped, and releases the ends for which nothing is left to do. Returns
+    /// `false` if the dispatch was only recorded, because sizes of messages must be measured before they are
+    /// published, which [`Core::publish_with_sizes`] does.
     #[inline(always)]
     pub(super) fn publish_dispatch(&mut self, stop: Stop) -> bool {
         self.telemetry.publishing_begins();
@@ -76,7 +78,7 @@ impl Core {
         }
     }
 
-    /// Does what [`Core::publish_dispatch`] does for a dispatch that used any number of streams.
+    /// Records and publishes a dispatch that used any number of streams, as [`Core::publish_dispatch`] does.
     #[inline(never)]
     fn publish_each(&mut self, stop: Stop) -> bool {
         let (reads, writes) = self.account_all();
@@ -100,7 +102,8 @@ impl Core {
             .then_some((Touch { writes: false, ..from }, Touch { writes: true, ..to }))
     }
 
-    /// Publishes what was recorded. Waking runs no user's code, so the list does not change meanwhile.
+    /// Publishes what the recorded dispatch did with its ends. Waking tasks runs no user's code, so the list
+    /// of ends does not change meanwhile.
     pub(super) fn settle_used(&mut self) {
         match self.used_two() {
             Some((from, to)) => self.settle_two(from, to),
@@ -124,7 +127,8 @@ impl Core {
         }
     }
 
-    /// Does what [`Core::settle_two`] does for a dispatch that used any number of streams.
+    /// Publishes a dispatch that used any number of streams, as [`Core::settle_two`] publishes one that used
+    /// two.
     #[inline(never)]
     fn settle_each(&mut self) {
         self.used.popped_last.set(std::ptr::null());
@@ -139,7 +143,8 @@ impl Core {
         self.used.touched.truncate(kept);
     }
 
-    /// Publishes what the dispatch did with an end. Returns true if the end stays on the list, to be armed.
+    /// Publishes what the dispatch did with an end. Returns true if the end stays on the list, so that the
+    /// task's wake-up by this end can be armed.
     #[inline(always)]
     pub(super) fn settle(&mut self, touch: Touch) -> bool {
         // SAFETY: an end on the list is kept until the list is emptied.
@@ -178,7 +183,7 @@ impl Core {
         }
     }
 
-    /// The sums of [`Core::account`] for all ends that the dispatch used.
+    /// The numbers of messages that the dispatch read and wrote at all its ends: sums of [`Core::account`].
     #[inline]
     pub(super) fn account_all(&self) -> (usize, usize) {
         self.used.touched.iter().fold((0, 0), |(reads, writes), &touch| {
@@ -204,7 +209,7 @@ impl Core {
         self.publish_end(unsafe { touch.ring.as_ref() }, touch.writes);
     }
 
-    /// Publishes what the dispatch did with an end, which must stay alive meanwhile.
+    /// Publishes what the dispatch did with an end. The ring must stay alive during the call.
     #[inline(always)]
     pub(super) fn publish_end(&mut self, ring: &Ring, writes: bool) {
         if writes {
@@ -226,16 +231,16 @@ impl Core {
 
     /// Publishes one stream's messages in the middle of a dispatch (blocking tasks).
     pub(crate) fn publish_now(core: NonNull<Core>, ring: NonNull<Ring>) {
-        // SAFETY: the end that called holds a reference.
+        // SAFETY: the end that made this call holds a reference to the ring.
         let r = unsafe { ring.as_ref() };
         let (pushed, published) = (r.writing.pushed.get(), r.writing.tail.load(Ordering::Relaxed));
         if pushed != published {
-            // SAFETY: the thread's own core; the reference ends before the next line.
+            // SAFETY: this is the thread's own core; the reference ends before the next line.
             let measures = unsafe { core.as_ref() }.telemetry.measures();
             if measures && r.telemetry.sizes_are_due(pushed) {
                 Core::take_sizes_of(core, ring);
             }
-            // SAFETY: the thread's own core; no user's code runs while it is borrowed.
+            // SAFETY: this is the thread's own core; no user's code runs while it is borrowed.
             let core = unsafe { &mut *core.as_ptr() };
             core.count(0, pushed - published);
             r.begin_writing();
@@ -268,7 +273,7 @@ impl Core {
     }
 
     /// Arms the writing (else reading) ends that the dispatch found full (else empty), unless the task is
-    /// ready. Returns whether the task is ready then, and whether something will wake it.
+    /// ready. Returns whether the task is ready afterwards, and whether something will wake it.
     #[inline(always)]
     fn arm_noted(
         &self,
@@ -281,7 +286,7 @@ impl Core {
             if ready || touch.writes != writes || !touch.waits() {
                 continue;
             }
-            // SAFETY: an end is kept until its state is 0.
+            // SAFETY: an end holds a reference to its ring until the end's state is 0.
             let ring = unsafe { touch.ring.as_ref() };
             match wait(ring) {
                 Wait::Armed => {
@@ -299,8 +304,8 @@ impl Core {
     #[inline]
     pub(super) fn let_go(&mut self) {
         self.used.ports_wait = false;
-        // The list mostly has one end or none, for which this loop is faster than a `for` loop, which the
-        // compiler unrolls by four.
+        // The list mostly has one end or none. For so few ends this loop is faster than a `for` loop, which
+        // the compiler would unroll by four.
         while let Some(touch) = self.used.touched.pop() {
             touch.state().store(0, Ordering::Release);
         }
@@ -310,15 +315,16 @@ impl Core {
     /// and wrote `writes` to another.
     #[inline(always)]
     fn measure_two(&mut self, stop: Stop, (from, to): (Touch, Touch), (reads, writes): (usize, usize)) {
-        // SAFETY: streams on the list are alive until it is emptied, and the references are not kept longer.
+        // SAFETY: streams on the dispatch's list are alive until the list is emptied, and these references
+        // are not kept longer.
         let streams = unsafe { (from.ring.as_ref(), to.ring.as_ref()) };
         if !self.telemetry.relay_ends(self.task.get(), (stop, self.used.ports_wait), streams) {
             self.measure_otherwise(stop, if reads > 0 { reads } else { writes });
         }
     }
 
-    /// Does what [`Core::measure_two`] does for a dispatch that used any number of streams and read, or else
-    /// wrote, `messages` messages.
+    /// Ends the current dispatch's time and records the dispatch, which used any number of streams and read
+    /// (or, if it read none, wrote) `messages` messages.
     #[inline(never)]
     fn measure_otherwise(&mut self, stop: Stop, messages: usize) {
         let task = self.task.get();
@@ -339,18 +345,20 @@ impl Core {
         }
     }
 
-    /// Whether the current task's messages took so long until now that the time of each is recorded.
+    /// Whether the current task's messages took so long until now that the time of each message is recorded.
     pub(crate) fn times_messages(&mut self) -> bool {
         let percent = self.shared.tuning.clock_budget(&mut self.telemetry);
         self.telemetry.times_messages(self.task.get(), percent)
     }
 
-    /// Does what `times_messages` does for a task with a thread of its own, at the begin of its next dispatch.
+    /// Whether the time of each message is recorded, for a task with a thread of its own that begins its next
+    /// dispatch.
     pub(crate) fn times_own_messages(&mut self) -> bool {
         self.telemetry.may_time_messages(self.task.get()) && self.times_messages()
     }
 
-    /// The current task begins to work on the next message, and the time of that work is recorded.
+    /// Notes that the current task begins to work on the next message, so that the time of that work is
+    /// recorded.
     #[cold]
     pub(crate) fn message_begins(&mut self, index: u64) {
         self.telemetry.message_begins(self.task.get(), index);
@@ -371,7 +379,8 @@ impl Core {
 
     /// The stream and index of the message that the current task popped last, if that was recorded.
     pub(crate) fn last_read(&self) -> Option<(u64, u64)> {
-        // SAFETY: the stream last read from is on the dispatch's list, which keeps it, or `finish_with` cleared this.
+        // SAFETY: the stream last read from is on the dispatch's list, which keeps the stream alive; if the
+        // end left the list, `finish_with` cleared `popped_last`.
         if let Some(ring) = unsafe { self.used.popped_last.get().as_ref() } {
             return Some(popped_last_of(ring));
         }
@@ -382,7 +391,7 @@ impl Core {
     #[inline]
     pub(crate) fn note_derived(&mut self, child: &Ring) {
         let parent = self.used.popped_last.get();
-        // SAFETY: as in `last_read`.
+        // SAFETY: the stream last read from is on the dispatch's list, which keeps it alive.
         if !unsafe { self.telemetry.derived_likewise(child, parent) } {
             self.note_derived_otherwise(child, parent);
         }
@@ -391,13 +400,13 @@ impl Core {
     #[cold]
     pub(super) fn note_derived_otherwise(&mut self, child: &Ring, parent: *const Ring) {
         if let Some(read) = self.last_read() {
-            // SAFETY: as in `last_read`.
+            // SAFETY: the stream last read from is on the dispatch's list, which keeps it alive.
             self.note(child, read, unsafe { parent.as_ref() });
         }
     }
 
-    /// Notes that the message pushed last on `child`, if that was in this dispatch, descends from the message
-    /// `read`; `popped` is that message's stream if it was popped last.
+    /// Notes that the message pushed last on `child`, if it was pushed in this dispatch, descends from the
+    /// message `read`; `popped` is the stream of `read` if that message was popped last.
     pub(crate) fn note(&mut self, child: &Ring, read: (u64, u64), popped: Option<&Ring>) {
         if child.written_since() != 0 && child.writing.state.load(Ordering::Relaxed) != 0 {
             self.telemetry.derived(child, read, popped);
@@ -405,7 +414,7 @@ impl Core {
     }
 
     /// Notes that the `count` messages pushed last on `child` descend from the `count` messages popped last,
-    /// each from one.
+    /// the k-th from the k-th.
     #[cfg(not(loom))]
     pub(crate) fn note_derived_run(&mut self, child: &Ring, count: usize) {
         if let Some(read) = self.last_read() {

@@ -20,7 +20,7 @@ impl Core {
         // SAFETY: tasks in the queue are alive, and this is the task's thread.
         let cell = unsafe { task.as_ref() };
         cell.state.set(State::Running);
-        // SAFETY: the thread's own core; the reference ends before the task runs.
+        // SAFETY: this is the thread's own core; the reference ends before the task runs.
         let (budget, full) = unsafe {
             let core = &mut *core.as_ptr();
             core.task = Current::of(task);
@@ -36,7 +36,7 @@ impl Core {
             },
             Err(panic) => Err(Fault::panicked(&*panic)),
         };
-        // SAFETY: the thread's own core; the reference ends with the line.
+        // SAFETY: this is the thread's own core; the reference ends with the line.
         unsafe { &mut *core.as_ptr() }.take_back_handed();
         Core::end(core, task, outcome);
     }
@@ -50,12 +50,12 @@ impl Core {
         budget: &Budget,
     ) -> Result<(), &'static str> {
         task.counts.dispatches.set(task.counts.dispatches.get() + 1);
-        // SAFETY: the thread's own core; the reference ends with the line.
+        // SAFETY: this is the thread's own core; the reference ends with the line.
         if unsafe { core.as_ref() }.handed.is_some() {
             Core::publish_handing_on(core, task, stop, budget);
         } else {
-            // SAFETY: the thread's own core; the reference ends with the block, and no user's code runs
-            // before.
+            // SAFETY: this is the thread's own core; the reference ends with the block, and no user's code
+            // runs before.
             let (unread, is_published) = unsafe {
                 let core = &mut *core.as_ptr();
                 (core.unread(budget), core.publish_dispatch(stop))
@@ -63,12 +63,12 @@ impl Core {
             if !is_published {
                 Core::publish_with_sizes(core);
             }
-            // SAFETY: the thread's own core; the reference ends with the block, and no user's code runs
-            // before.
+            // SAFETY: this is the thread's own core; the reference ends with the block, and no user's code
+            // runs before.
             unsafe { &mut *core.as_ptr() }.finish_budget(task, budget, unread);
         }
         {
-            // SAFETY: the thread's own core; no user's code runs inside this block.
+            // SAFETY: this is the thread's own core; no user's code runs inside this block.
             let core = unsafe { &mut *core.as_ptr() };
             let sleeps = match core.arm(task, stop) {
                 Ok(sleeps) => sleeps && !task.notified.get(),
@@ -95,7 +95,7 @@ impl Core {
         Ok(())
     }
 
-    /// A task has stopped for the reason `stop`, and sleeps or is ready again.
+    /// Notes that a task has stopped for the reason `stop`, and sleeps or is ready again.
     #[inline]
     pub(super) fn stops(&mut self, task: &TaskCell, stop: Stop, sleeps: bool) {
         let waits_for = match sleeps {
@@ -112,9 +112,10 @@ impl Core {
     /// Ends a task: drops it, which closes its ports, publishes its last dispatch, and removes it.
     #[cold]
     pub(super) fn end(core: NonNull<Core>, task: NonNull<TaskCell>, outcome: Result<(), Fault>) {
-        // SAFETY: the task's own thread; its life's reference is given up at the end of this function.
+        // SAFETY: this is the task's own thread; the reference that keeps the task alive is given up at the
+        // end of this function.
         let cell = unsafe { task.as_ref() };
-        // SAFETY: the task's own thread; the reference to the body ends with this line.
+        // SAFETY: this is the task's own thread; the reference to the body ends with this line.
         let body = unsafe { cell.body() }.take();
         let dropped = catch_unwind(AssertUnwindSafe(|| drop(body)));
         let outcome = match dropped {
@@ -123,7 +124,7 @@ impl Core {
         };
         Core::close_task(core, cell, &outcome);
         let shared = {
-            // SAFETY: the thread's own core; no user's code runs inside this block.
+            // SAFETY: this is the thread's own core; no user's code runs inside this block.
             let core = unsafe { &mut *core.as_ptr() };
             core.forget(cell);
             core.shared.clone()
@@ -137,17 +138,17 @@ impl Core {
     pub(crate) fn close_task(core: NonNull<Core>, task: &TaskCell, outcome: &Result<(), Fault>) {
         {
             task.counts.dispatches.set(task.counts.dispatches.get() + 1);
-            // SAFETY: the thread's own core; the reference ends with the line.
+            // SAFETY: this is the thread's own core; the reference ends with the line.
             unsafe { &mut *core.as_ptr() }.telemetry.task_ends();
             Core::publish_all(core, Stop::Ended);
-            // SAFETY: the thread's own core; no user's code runs until the end of this block.
+            // SAFETY: this is the thread's own core; no user's code runs until the end of this block.
             let core = unsafe { &mut *core.as_ptr() };
             core.let_go();
             core.task = Current::NONE;
             task.state.set(State::Ended);
             core.telemetry.task_ended(task, outcome);
         }
-        // SAFETY: the task's own thread.
+        // SAFETY: this is the task's own thread.
         unsafe { task.forget_waits() };
         Core::free_released(core);
     }
@@ -165,7 +166,7 @@ impl Core {
     /// Drops every remaining task, after an abort.
     pub(crate) fn drop_tasks(core: NonNull<Core>) {
         loop {
-            // SAFETY: the thread's own core; the reference ends before a task is dropped.
+            // SAFETY: this is the thread's own core; the reference ends before a task is dropped.
             let task = unsafe {
                 let core = &mut *core.as_ptr();
                 let Some(&task) = core.tasks.live.last() else { break };
@@ -177,7 +178,7 @@ impl Core {
             };
             Core::end(core, task, Ok(()));
         }
-        // SAFETY: the thread's own core; the reference ends before a task is dropped.
+        // SAFETY: this is the thread's own core; the reference ends before a task is dropped.
         let core = unsafe { &mut *core.as_ptr() };
         core.tasks.ready = ReadyQueue::new();
     }
@@ -186,13 +187,13 @@ impl Core {
 #[inline]
 fn run_body(core: NonNull<Core>, task: &TaskCell, messages: usize, full: bool) -> thread::Result<Stop> {
     catch_unwind(AssertUnwindSafe(|| {
-        // SAFETY: the thread's own core; the reference ends with the block.
+        // SAFETY: this is the thread's own core; the reference ends with the block.
         let (current, times_each) = unsafe {
             let core = &mut *core.as_ptr();
             (core.task, full && core.telemetry.may_time_messages(task) && core.times_messages())
         };
         let mut cx = Context::new(core.cast(), current, messages, (full, times_each));
-        // SAFETY: the task's own thread, and its body is not borrowed elsewhere.
+        // SAFETY: this is the task's own thread, and its body is not borrowed elsewhere.
         match unsafe { task.body() } {
             Some(body) => body.run(&mut cx),
             None => Stop::Ended,

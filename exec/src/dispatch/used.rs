@@ -13,9 +13,11 @@ pub(crate) struct Used {
     pub(crate) touched: Vec<Touch>,
     /// The stream that the last message was popped from; null if none was popped.
     pub(crate) popped_last: Cell<*const Ring>,
-    /// Whether `Inputs::next_ready` returned `None`.
+    /// Whether `Inputs::next_ready` returned `None` in this dispatch, so that the task waits for any of its
+    /// inputs.
     pub(crate) ports_wait: bool,
-    /// References that must be given up when no core is borrowed any more.
+    /// References to streams that must be given up when no core is borrowed any more, because giving them up
+    /// may run a user's code.
     pub(crate) released: Vec<NonNull<Ring>>,
 }
 
@@ -40,11 +42,12 @@ pub(crate) struct Passer {
 /// Messages that a task hands on to another one: see `handing`.
 #[cfg_attr(loom, allow(dead_code, reason = "models have no messages side by side"))]
 pub(crate) struct Handed {
-    /// The slot of the first message, which the others follow. It is not freed before the dispatch that first
-    /// handed the messages on has ended.
+    /// The slot of the first message; the other messages lie behind it. The slot is not freed before the
+    /// dispatch that first handed the messages on has ended.
     pub(crate) first: *mut u8,
     pub(crate) count: usize,
-    /// The stream to which the messages would be written otherwise; only its positions count them.
+    /// The stream to which the messages would be written if they were not handed on; the messages are only
+    /// counted in its positions.
     pub(crate) stream: NonNull<Ring>,
     /// The task that reads this stream.
     pub(crate) to: Passer,
@@ -58,7 +61,7 @@ pub(crate) struct Touch {
 }
 
 impl Touch {
-    /// The dispatch's marks of the end.
+    /// The marks that the dispatch has set at the end.
     #[inline]
     pub(crate) fn state<'a>(self) -> &'a AtomicU8 {
         // SAFETY: an end on the list is kept until the list is emptied, and the reference is not kept longer.
@@ -82,17 +85,18 @@ impl Touch {
 }
 
 /// The stream and index of the message popped last from a stream that the dispatch read. Messages that a
-/// leaving reader dropped do not count as popped.
+/// reader dropped when it left do not count as popped.
 pub(crate) fn popped_last_of(ring: &Ring) -> (u64, u64) {
     (ring.id, (ring.reading.popped.get() - ring.discarded.get()) as u64 - 1)
 }
 
-/// The stream whose writing (else reading) end the dispatch found full (else empty), if it is only one; else 0.
+/// The only stream whose writing end the dispatch found full (if `writes`) or whose reading end it found
+/// empty (if not); 0 if there are none or several.
 #[inline(never)]
 pub(crate) fn only_one_noted(touched: &[Touch], writes: bool) -> u64 {
     let mut noted = touched.iter().filter(|touch| touch.writes == writes && touch.waits());
     match (noted.next(), noted.next()) {
-        // SAFETY: an end is kept until its state is 0.
+        // SAFETY: an end holds a reference to its ring until the end's state is 0.
         (Some(one), None) => unsafe { one.ring.as_ref() }.id,
         _ => 0,
     }

@@ -36,7 +36,7 @@ impl Core {
         }
     }
 
-    /// An idle task is woken, or goes to another worker.
+    /// Notes that an idle task is woken or goes to another worker.
     #[inline]
     pub(crate) fn no_longer_idle(&mut self, task: &TaskCell) {
         self.tasks.wait_for_room -= u64::from(task.waits_for.get() == Share::OutputWait);
@@ -97,7 +97,7 @@ impl Core {
 
     /// Adds a task that is new to this worker; `task` carries the reference that keeps it alive.
     pub(crate) fn adopt(&mut self, task: NonNull<TaskCell>) {
-        // SAFETY: this is the reference that was handed over.
+        // SAFETY: the reference that was handed to this function keeps the task alive.
         let cell = unsafe { task.as_ref() };
         debug_assert!(matches!(cell.state.get(), State::New | State::Moving));
         cell.live_index.set(self.tasks.live.len() as u32);
@@ -105,10 +105,10 @@ impl Core {
         self.make_ready(cell);
     }
 
-    /// Adds a task like [`Core::adopt`], makes it ready at once, and records that.
+    /// Adds a task as [`Core::adopt`] does, makes the task ready at once, and records that it is ready.
     pub(crate) fn adopt_new(&mut self, task: NonNull<TaskCell>) {
         self.adopt(task);
-        // SAFETY: this is the reference that was handed over.
+        // SAFETY: the reference that was handed to this function keeps the task alive.
         self.telemetry.task_ready(unsafe { task.as_ref() }, Cause::Created, 0);
     }
 
@@ -126,8 +126,8 @@ impl Core {
             if self.forward(task) {
                 continue;
             }
-            // The flag is cleared by a swap, so this thread sees the writes of every waker that found the
-            // flag already set.
+            // The flag is cleared by a swap with acquire, so this thread sees the writes of every waker that
+            // found the flag already set.
             cell.in_inbox.swap(false, Ordering::AcqRel);
             if cell.state.get() == State::New {
                 self.adopt(task);
@@ -144,7 +144,7 @@ impl Core {
             } else {
                 debug_assert_ne!(cell.state.get(), State::Running);
             }
-            // SAFETY: the inbox's reference.
+            // SAFETY: this gives up the reference that the inbox held.
             unsafe { TaskCell::release(task.as_ptr()) }
         }
     }

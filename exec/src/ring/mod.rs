@@ -8,20 +8,22 @@
 //! - the end that publishes stores the position, *fence*, and checks whether the other end waits;
 //! - the end that is about to wait stores that it waits, *fence*, and looks at the other's position again.
 //!
-//! So at least one of the two ends sees the other's store. The fence is needed only between threads: if both
-//! tasks live on one worker ("local"), plain accesses are enough, because a worker never dispatches both at
-//! once.
+//! Because of the two fences, at least one of the two ends sees the store of the other end. The fence is
+//! needed only between threads: if the tasks at both ends live on one worker (the stream is "local"), plain
+//! accesses are enough, because a worker never dispatches two tasks at once.
 //!
 //! **The worker of the other end** is cached by each end (`reader_home`, `writer_home`), together with the
-//! *token* of its own worker. An end learns it when it publishes with a fence. A worker takes a new token
-//! whenever it gives a task away or gets one. The new token invalidates the caches of all its streams at
-//! once, and the next publication of each is fenced and fills its cache again. So moving a task costs the
-//! same however many streams it has.
+//! *token* of the end's own worker. An end learns the other end's worker when it publishes with a fence. A
+//! worker takes a new token whenever it gives a task away or gets one. The new token invalidates the caches
+//! of all streams of that worker at once, and the next publication of each stream is fenced and fills the
+//! stream's cache again. As the caches need no update, moving a task costs the same however many streams it
+//! has.
 //!
 //! **Moving an end** to another task swaps the pointer to the task and waits until the peer is in no
 //! `section` that could still use the old one. A peer that took the local path made no fence, so if the old
 //! task belonged to another thread, the thread that moves the end lets the kernel make the fence
-//! (`membarrier`). So the section is an asymmetric hazard pointer.
+//! (`membarrier`). The flag `section` is thus an asymmetric hazard pointer: cheap for the publisher,
+//! expensive for the mover.
 
 pub(crate) mod stream;
 pub(crate) mod tokens;
@@ -38,18 +40,18 @@ use crate::telemetry::{StreamTelemetry, WatchedStream, WatchedTask};
 
 /// The worker number of a task that is moving between workers, and of a blocking task.
 pub(crate) const NOBODY: u32 = u32::MAX;
-/// The worker number of a thread that is no worker, which differs from that of every task.
+/// The worker number of a thread that is no worker; no task has this number.
 pub(crate) const FOREIGN: u32 = u32::MAX - 1;
 
-/// Tokens are multiples of [`TOKEN_STEP`]. The home of an end is the token of this end's worker, to which
-/// [`ELSEWHERE`] is added if the other end lives on another worker, and [`OWN`] if it lives on a thread of
-/// its own.
+/// Tokens are multiples of [`TOKEN_STEP`]. The home that an end has cached is the token of this end's own
+/// worker, to which [`ELSEWHERE`] is added if the other end lives on another worker, and [`OWN`] if the other
+/// end lives on a thread of its own.
 pub(crate) const TOKEN_STEP: u64 = 4;
 pub(crate) const ELSEWHERE: u64 = 1;
 pub(crate) const OWN: u64 = 2;
-/// A home that is not known, which is no worker's token.
+/// The home of an end that is not known; no worker's token has this value.
 pub(crate) const UNKNOWN: u64 = u64::MAX;
-/// The token of a thread that is no worker: all its streams are fenced.
+/// The token of a thread that is no worker; all streams of such a thread use fences.
 pub(crate) const NO_TOKEN: u64 = u64::MAX - 7;
 
 /// Values of `reader_waiting`: the reader does not wait; its task sleeps; or its task sleeps and the wake-up
@@ -57,27 +59,27 @@ pub(crate) const NO_TOKEN: u64 = u64::MAX - 7;
 pub(crate) const AWAKE: u8 = 0;
 pub(crate) const TASK_WAITS: u8 = 1;
 pub(crate) const PORT_WAITS: u8 = 2;
-/// A further bit: the other end lives on another worker.
+/// A further bit in the result of a publication: the other end lives on another worker.
 pub(crate) const BORDER: u8 = 4;
 
-/// The end is on a dispatch's list.
+/// A mark of an end: the end is on a dispatch's list.
 pub(crate) const TOUCHED: u8 = 1;
-/// The dispatch found the stream empty (reading) or full (writing).
+/// A mark of an end: the dispatch found the stream empty (at a reading end) or full (at a writing end).
 pub(crate) const NOTED: u8 = 2;
-/// The end was dropped in the dispatch.
+/// A mark of an end: the end was dropped in the dispatch.
 pub(crate) const LEAVES: u8 = 4;
 
-/// A bit of a capacity which says that the stream follows the setting.
+/// A bit of a stream's capacity which says that the capacity follows the setting `exec.capacity`.
 const FOLLOWS: u32 = 1 << 31;
 
 /// The result of an attempt to wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Wait {
-    /// The other end will wake this task.
+    /// The wake-up is armed: the task at the other end will wake this task.
     Armed,
     /// The task can go on at once.
     Ready,
-    /// The other end has left, so the wait would never end; the task has seen that.
+    /// The other end has left, so the wait would never end; the task has already seen that the end left.
     Over,
 }
 
@@ -101,25 +103,25 @@ pub(crate) struct Messages<H: 'static> {
     /// Frees the ring with its slots and the messages in them.
     pub(crate) free: unsafe fn(*mut Ring<H>),
     /// Computes the size, in bytes, of a message that its writer has written and not published; `None` if the
-    /// type has no size. Callers keep to the conditions of [`stream::unpublished`].
+    /// type has no size. Callers must meet the safety conditions of [`stream::unpublished`].
     pub(crate) size: Option<unsafe fn(&Ring<H>, usize) -> u64>,
     /// Whether all messages have the same size.
     pub(crate) alike: bool,
     /// The messages' type, and the bytes of a slot for that type.
     pub(crate) of: TypeId,
     pub(crate) bytes: usize,
-    /// A call of [`stream::room`] for this type.
+    /// Calls [`stream::room`] for the messages' type.
     pub(crate) room: fn(&Ring<H>) -> usize,
 }
 
-/// The fields that one end writes are a cache line apart from those that the other end writes, wherever the
+/// The fields that one end writes and those that the other end writes never share a cache line, wherever the
 /// allocator puts a ring. The ring is not aligned to a line, because lines that are shared with other memory
 /// cost less than the padding that would fill them.
 #[repr(C)]
 pub(crate) struct Ring<H: 'static> {
     pub(crate) writing: Writing<H>,
-    /// The number of messages that the stream may hold, with [`FOLLOWS`] if it follows the setting. Only the
-    /// writer changes it, when it finds the stream full.
+    /// The number of messages that the stream may hold, with the bit [`FOLLOWS`] if the capacity follows the
+    /// setting. Only the writer changes the capacity, when it finds the stream full.
     pub(crate) capacity: AtomicU32,
     /// The number of references: one for each end, plus one while the port is in its task's stack or queue of
     /// ready ports.
@@ -130,8 +132,8 @@ pub(crate) struct Ring<H: 'static> {
     pub(crate) refused: Cell<usize>,
     /// Messages that the leaving reader dropped unread. Only the reader accesses the field.
     pub(crate) discarded: Cell<usize>,
-    /// Null unless the stream is in a group of inputs of the reader's task. The port is made by that task's
-    /// thread before the port first waits, and is kept as long as the ring.
+    /// Null unless the stream is in a group of inputs of the reader's task. The reading task's thread makes
+    /// the port before the port first waits, and the port is kept as long as the ring.
     port: AtomicPtr<Port<H>>,
     pub(crate) messages: &'static Messages<H>,
     pub(crate) reading: Reading<H>,
@@ -143,10 +145,10 @@ pub(crate) struct Writing<H> {
     /// Messages published. The field is written by the writer (release, or fenced when the reader is
     /// elsewhere), read by the reader with acquire.
     pub(crate) tail: AtomicUsize,
-    /// Messages written, published or not. Only the writer accesses the field.
+    /// The number of messages written, published or not. Only the writer accesses the field.
     pub(crate) pushed: Cell<usize>,
-    /// `pushed` may grow to here without another look at `head`, in a dispatch of `task`. Only the writer
-    /// accesses the field, which is equal to `pushed` between dispatches, so that the first push of each
+    /// The value up to which `pushed` may grow in a dispatch of `task` without reading `head` again. Only the
+    /// writer accesses the field, which equals `pushed` between dispatches, so that the first push of each
     /// dispatch takes the slow path.
     pub(crate) limit: Cell<usize>,
     /// The writing task: a counted reference. The field is written by the thread that attaches the end; the
@@ -154,26 +156,26 @@ pub(crate) struct Writing<H> {
     pub(crate) task: AtomicPtr<H>,
     /// The slots of the writer's block, and their mask.
     pub(crate) slots: Cell<*mut u8>,
-    /// The home of the reader, as the writer has learned it. The field is written (relaxed) inside the
-    /// section of the thread that learned it, and to [`UNKNOWN`] by the thread that moves the end.
+    /// The home of the reader, as the writer has learned it. The field is written (relaxed) by the thread
+    /// that learned the home, inside its section, and set to [`UNKNOWN`] by the thread that moves the end.
     reader_home: AtomicU64,
     pub(crate) mask: Cell<u32>,
-    /// The room beyond `limit`, in a block that is not allocated yet.
+    /// The number of messages beyond `limit` for which there is room in a block that is not allocated yet.
     pub(crate) beyond: Cell<u32>,
     /// The low half of `pushed` when the writer's dispatch began. Only the writer accesses the field.
     mark: Cell<u32>,
-    /// 1 while the writer may use the reading task. The field is written by the writer (relaxed, then
-    /// release), read by the thread that moves the reading end, after its fence.
+    /// 1 while the writer may access the reading task through its pointer. The field is written by the writer
+    /// (relaxed, then release), read by the thread that moves the reading end, after its fence.
     section: AtomicU8,
     /// The marks of the dispatch that uses the writing end: [`TOUCHED`], [`NOTED`], [`LEAVES`]. The field is
     /// written by that dispatch alone, which sets it to 0 with release when it releases the end; the next
     /// dispatch that uses the end reads it with acquire.
     pub(crate) state: AtomicU8,
     /// [`AWAKE`], [`TASK_WAITS`] or [`PORT_WAITS`]. The field is set by the reader, which waits, cleared by
-    /// the writer, which wakes it. The flag is in this line because both ends access `tail` just before it,
-    /// so one line moves between them instead of two.
+    /// the writer, which wakes it. The flag is in the cache line of `tail` because both ends access `tail`
+    /// just before the flag, so one line moves between the ends instead of two.
     pub(crate) reader_waiting: AtomicU8,
-    /// The writing end is gone: set once by the writer after its last `tail`.
+    /// 1 if the writing end is gone; set once by the writer after it stored `tail` for the last time.
     pub(crate) closed: AtomicU8,
 }
 
@@ -182,47 +184,48 @@ pub(crate) struct Writing<H> {
 pub(crate) struct Reading<H> {
     /// The reading task: a counted reference like [`Writing::task`].
     pub(crate) task: AtomicPtr<H>,
-    /// The number of messages read and published, so that their slots are free again. The field is written by
-    /// the reader, read by the writer with acquire.
+    /// The number of messages whose reading was published, so that their slots are free again. The field is
+    /// written by the reader, read by the writer with acquire.
     pub(crate) head: AtomicUsize,
     /// Messages read. Only the reader accesses the field.
     pub(crate) popped: Cell<usize>,
-    /// `popped` may grow to here without another look at `tail`, in a dispatch of `task`. Equal to `popped`
-    /// between dispatches.
+    /// The value up to which `popped` may grow in a dispatch of `task` without reading `tail` again. The
+    /// field equals `popped` between dispatches.
     pub(crate) available: Cell<usize>,
-    /// The slots of the reader's block. The writer stores the first block's slots before the `tail` that
-    /// covers them; from then on only the reader writes the field.
+    /// The slots of the reader's block. The writer stores the slots of the first block here before it
+    /// publishes the first message; from then on only the reader writes the field.
     pub(crate) slots: AtomicPtr<u8>,
-    /// The home of the writer, like `reader_home`.
+    /// The home of the writer, as the reader has learned it; written by the same rules as `reader_home`.
     writer_home: AtomicU64,
-    /// The mask of the reader's block; [`NO_BLOCK`] before the first.
+    /// The mask of the reader's block; [`NO_BLOCK`] before the reader has a block.
     pub(crate) mask: Cell<u32>,
     /// The low half of `popped` when the reader's dispatch began.
     mark: Cell<u32>,
-    /// 1 while the reader may use the writing task.
+    /// 1 while the reader may access the writing task through its pointer.
     section: AtomicU8,
-    /// Marks like those of [`Writing::state`], for the dispatch that uses the reading end.
+    /// The marks of the dispatch that uses the reading end: the same as in [`Writing::state`].
     pub(crate) state: AtomicU8,
     /// [`TASK_WAITS`] while the writer waits for room, else [`AWAKE`].
     pub(crate) writer_waiting: AtomicU8,
-    /// The reading end is gone: set once by the reader after its last `head`.
+    /// 1 if the reading end is gone; set once by the reader after it stored `head` for the last time.
     pub(crate) reader_gone: AtomicU8,
-    /// Whether the reader was woken for the stream's end, or has seen it.
+    /// Whether the reader was woken because the stream has ended, or has seen the end itself.
     pub(crate) end_told: Cell<bool>,
-    /// The last block, which is the largest, has two to the power of this many slots. The field is written by
-    /// the writer (relaxed) before the `tail` that covers a message in a larger one.
+    /// The last block, which is the largest, has two to the power of this many slots. The writer writes the
+    /// field (relaxed) before it publishes a message in a larger block.
     pub(crate) last_block: AtomicU8,
-    /// Ends that are gone. Counted up by each end as it goes (acquire-release).
+    /// The number of ends that are gone. Each end adds 1 when it goes (acquire-release).
     ends_gone: AtomicU8,
 }
 
 /// The additional state of a stream in a group of inputs: see [`Inputs`](crate::Inputs).
 pub(crate) struct Port<H: 'static> {
-    /// Next in the stack of ready ports. The field is written by the thread that pushes it there, read by the
-    /// thread that empties the stack.
+    /// The next port in the stack of ready ports. The field is written by the thread that pushes this port on
+    /// the stack, read by the thread that empties the stack.
     pub(crate) next: AtomicPtr<Ring<H>>,
     /// The index of the task's group of inputs that the port is in (`u32::MAX`: none); `index` is the port's
-    /// place in the group. Only the reader accesses both, and writes them before the port first waits.
+    /// place in the group. Only the reader accesses the two fields, and writes them before the port first
+    /// waits.
     pub(crate) group: Cell<u32>,
     pub(crate) index: Cell<u32>,
 }
@@ -300,42 +303,43 @@ impl<H: Holder> Ring<H> {
         self.capacity.fetch_or(FOLLOWS, Ordering::Relaxed);
     }
 
-    /// Adopts the setting's value `wanted`, and returns the new capacity if the stream follows the setting
-    /// and its capacity changed. Only the writer calls it. After a reduction the messages in the stream stay,
-    /// and the writer goes on when enough of them were read.
+    /// Adopts `wanted`, the value of the setting `exec.capacity`, and returns the new capacity if the stream
+    /// follows the setting and its capacity changed. Only the writer calls this function. After a reduction
+    /// the messages in the stream stay, and the writer goes on when enough of them were read.
     pub(crate) fn adopt(&self, wanted: u64) -> Option<u32> {
         let now = self.capacity.load(Ordering::Relaxed);
         let wanted = wanted.clamp(1, 1 << 30) as u32;
         if now & FOLLOWS == 0 || now & !FOLLOWS == wanted {
             return None;
         }
-        // Blocks are kept, so this is the largest block that the stream ever had. The reader sees the change
-        // with the first message in a larger block.
+        // Blocks are kept when the capacity shrinks, so the last block is the largest that the stream ever
+        // had. The reader sees the change with the first message in a larger block.
         let last = last_block(wanted as usize).max(self.reading.last_block.load(Ordering::Relaxed));
         self.reading.last_block.store(last, Ordering::Relaxed);
         self.capacity.store(wanted | FOLLOWS, Ordering::Relaxed);
         Some(now & !FOLLOWS)
     }
 
-    /// The writer's dispatch begins to use its end.
+    /// Notes that a dispatch of the writer begins to use the writing end.
     #[inline]
     pub(crate) fn begin_writing(&self) {
         self.writing.mark.set(self.writing.pushed.get() as u32);
     }
 
-    /// The reader's dispatch begins to use its end.
+    /// Notes that a dispatch of the reader begins to use the reading end.
     #[inline]
     pub(crate) fn begin_reading(&self) {
         self.reading.mark.set(self.reading.popped.get() as u32);
     }
 
-    /// Messages written since the writer's dispatch began; no dispatch writes 2^32.
+    /// The number of messages written since the writer's dispatch began, which is always below 2^32.
     #[inline]
     pub(crate) fn written_since(&self) -> usize {
         (self.writing.pushed.get() as u32).wrapping_sub(self.writing.mark.get()) as usize
     }
 
-    /// Messages read since the reader's dispatch began, including those that a leaving reader dropped unread.
+    /// Messages read since the reader's dispatch began, including messages that the reader dropped unread
+    /// when it left.
     #[inline]
     pub(crate) fn taken_since(&self) -> usize {
         (self.reading.popped.get() as u32).wrapping_sub(self.reading.mark.get()) as usize
@@ -372,7 +376,7 @@ impl<H: Holder> Ring<H> {
     // ---- the writer
 
     /// Publishes the messages written and returns whether and how the reader has to be woken. The caller
-    /// wakes it, then calls [`Ring::leave_writer_section`].
+    /// wakes the reader if necessary, then calls [`Ring::leave_writer_section`].
     #[inline]
     pub(crate) fn publish_written(&self, me: u64, worker: u32) -> u8 {
         let tail = self.writing.pushed.get();
@@ -402,11 +406,11 @@ impl<H: Holder> Ring<H> {
             self.writing.closed.store(1, Ordering::Release);
             return take_waiting_here(&self.writing.reader_waiting);
         }
-        // A thread that moves the reading end meanwhile waits for this section, and this thread may wait for
-        // that one, so the section ends first.
+        // The section ends before the move below, because a thread that moves the reading end at the same
+        // time waits for the end of this section, and this thread may wait for that thread.
         self.leave_writer_section();
-        // The end is moved first, because it may belong to a task that the reader regards as local, although
-        // this thread is not that task's.
+        // The end is taken from its task before it is closed, because the reader may regard that task as
+        // local although this thread is not the task's thread.
         self.move_writer(None, worker);
         self.close()
     }
@@ -429,7 +433,7 @@ impl<H: Holder> Ring<H> {
         self.writing.pushed.get() - self.reading.head.load(Ordering::Acquire)
     }
 
-    /// How many messages the reader has not read yet, of those published.
+    /// Reads `tail`, and returns how many of the published messages the reader has not read yet.
     #[inline]
     pub(crate) fn look_for_messages(&self) -> usize {
         self.writing.tail.load(Ordering::Acquire) - self.reading.popped.get()
@@ -441,8 +445,8 @@ impl<H: Holder> Ring<H> {
         if self.writing.reader_home.load(Ordering::Relaxed) == me {
             self.reading.writer_waiting.store(TASK_WAITS, Ordering::Relaxed);
         } else {
-            // A swap compiles to the same `xchg` as a store, and also reads the waker's change before it (as
-            // in `Inbox::sleep`).
+            // On x86 a swap compiles to the same `xchg` as a store, and in addition reads the change that the
+            // waker made before (as in `Inbox::sleep`).
             self.reading.writer_waiting.swap(TASK_WAITS, Ordering::SeqCst);
             barrier();
         }
@@ -459,7 +463,7 @@ impl<H: Holder> Ring<H> {
     // ---- the reader
 
     /// Frees the slots of the messages read and returns whether the writer has to be woken. The caller wakes
-    /// it, then calls [`Ring::leave_reader_section`].
+    /// the writer if necessary, then calls [`Ring::leave_reader_section`].
     #[inline]
     pub(crate) fn publish_read(&self, me: u64, worker: u32) -> u8 {
         let head = self.reading.popped.get();
@@ -489,7 +493,7 @@ impl<H: Holder> Ring<H> {
             self.reading.reader_gone.store(1, Ordering::Release);
             return take_waiting_here(&self.reading.writer_waiting);
         }
-        // The order of these calls matters for the reason that `end_writing` gives.
+        // The section ends before the end is moved, for the reason that a comment in `end_writing` gives.
         self.leave_reader_section();
         self.move_reader(None, worker);
         self.leave()
@@ -507,7 +511,7 @@ impl<H: Holder> Ring<H> {
         self.reading.section.store(0, Ordering::Release);
     }
 
-    /// Whether the writer is gone and everything was read.
+    /// Whether the writer is gone and all messages were read.
     #[inline]
     pub(crate) fn ended(&self) -> bool {
         // `closed` is read first: if it is set, the `tail` read after it is final.
@@ -515,14 +519,14 @@ impl<H: Holder> Ring<H> {
             && self.writing.tail.load(Ordering::Acquire) == self.reading.popped.get()
     }
 
-    /// Arms the wake-up for messages or the end, unless there are some. `how` is [`TASK_WAITS`] or
-    /// [`PORT_WAITS`]. The end of a stream makes its reader ready once.
+    /// Arms the wake-up of the reader by messages or by the stream's end, unless there are messages to read.
+    /// `how` is [`TASK_WAITS`] or [`PORT_WAITS`]. When the stream ends, its reader is made ready once.
     pub(crate) fn wait_for_messages(&self, me: u64, how: u8) -> Wait {
         self.reading.section.store(1, Ordering::Relaxed);
         if self.reading.writer_home.load(Ordering::Relaxed) == me {
             self.writing.reader_waiting.store(how, Ordering::Relaxed);
         } else {
-            // A swap, as in `wait_for_room`.
+            // The store is a swap for the reason that a comment in `wait_for_room` gives.
             self.writing.reader_waiting.swap(how, Ordering::SeqCst);
             barrier();
         }
@@ -571,8 +575,8 @@ impl<H: Holder> Ring<H> {
         self.reading.writer_home.load(Ordering::Relaxed) == me
     }
 
-    /// Whether the reader has read all that was written, is in the writer's block, and waits for the next
-    /// message. Only a thread that has both ends may call it.
+    /// Whether the reader has read all messages, reads from the block into which the writer writes, and waits
+    /// for the next message. Only a thread that has both ends of the stream may call this function.
     #[inline]
     pub(crate) fn waits_empty_here(&self) -> bool {
         let Ring { writing, reading, .. } = self;
@@ -583,7 +587,7 @@ impl<H: Holder> Ring<H> {
     }
 
     /// Counts `count` messages as written and published although they are in no slot of this stream. The
-    /// calling thread has both ends, and the stream is empty.
+    /// calling thread must have both ends, and the stream must be empty.
     #[inline]
     pub(crate) fn write_in_name(&self, count: usize) {
         let end = self.writing.pushed.get() + count;
@@ -614,8 +618,8 @@ impl<H: Holder> Ring<H> {
         }
     }
 
-    /// Makes `task` (or none) the reader and releases the reference to the former one. `worker` is the
-    /// calling thread's.
+    /// Makes `task` (or none) the reader and releases the reference to the former reader. `worker` is the
+    /// calling thread's worker number.
     pub(crate) fn move_reader(&self, task: Option<&H>, worker: u32) {
         if let Some(task) = task {
             self.telemetry.attached_to(task.number(), false);
@@ -623,7 +627,8 @@ impl<H: Holder> Ring<H> {
         self.move_end(&self.reading.task, &self.writing.reader_home, &self.writing.section, task, worker);
     }
 
-    /// Does what [`Ring::move_reader`] does for the writer.
+    /// Makes `task` (or none) the writer and releases the reference to the former writer. `worker` is the
+    /// calling thread's worker number.
     pub(crate) fn move_writer(&self, task: Option<&H>, worker: u32) {
         if let Some(task) = task {
             self.telemetry.attached_to(task.number(), true);
@@ -631,8 +636,8 @@ impl<H: Holder> Ring<H> {
         self.move_end(&self.writing.task, &self.reading.writer_home, &self.reading.section, task, worker);
     }
 
-    /// Stores `task` (or none) at `end`. The peer caches the home of that task in `home`, and uses the task
-    /// only inside its section.
+    /// Stores `task` (or none) as the task at the end `end`. The task at the other end (the peer) caches the
+    /// home of that task in `home`, and uses the task only inside its section.
     fn move_end(
         &self,
         end: &AtomicPtr<H>,
@@ -649,7 +654,7 @@ impl<H: Holder> Ring<H> {
         }
         let before = end.swap(new, Ordering::SeqCst);
         home.store_fenced(UNKNOWN);
-        // SAFETY: the pointer is the stream's reference, which was taken out above.
+        // SAFETY: the pointer is the stream's counted reference, which was taken out of the field above.
         let theirs = unsafe { (*before).on_worker() };
         let barrier = || {
             if theirs != NOBODY && theirs != worker {
@@ -659,26 +664,26 @@ impl<H: Holder> Ring<H> {
         barrier();
         wait_until_zero(peer_section);
         if home.load(Ordering::SeqCst) != UNKNOWN {
-            // The peer has cached the former task's home meanwhile, and may trust it until it sees this
-            // store.
+            // The peer may have cached the former task's home meanwhile, and trusts that cache until it sees
+            // this store.
             home.store_fenced(UNKNOWN);
             barrier();
             wait_until_zero(peer_section);
         }
-        // SAFETY: the pointer is the stream's reference, which was taken out above; the peer is in no section
-        // that began before.
+        // SAFETY: the pointer is the stream's counted reference, which was taken out of the field above; the
+        // peer is in no section that began before.
         unsafe {
             (*before).loses_end(self);
             H::release(before)
         }
     }
 
-    /// Gives up the reference to the task at an end that the peer does not use now.
+    /// Gives up the reference to the task at an end; the peer must not be using that task.
     fn let_go_of(&self, end: &AtomicPtr<H>) {
         let task = end.load(Ordering::Relaxed);
         end.store(std::ptr::null_mut(), Ordering::Relaxed);
         if !task.is_null() {
-            // SAFETY: the pointer is the stream's reference, which was taken out above.
+            // SAFETY: the pointer is the stream's counted reference, which was taken out of the field above.
             unsafe {
                 (*task).loses_end(self);
                 H::release(task)
@@ -705,17 +710,17 @@ impl<H: Holder> Ring<H> {
         id
     }
 
-    /// Counts an end that is gone; returns true for the second.
+    /// Counts an end of the stream that is gone; returns true if both ends are gone now.
     pub(crate) fn count_end(&self) -> bool {
         self.reading.ends_gone.fetch_add(1, Ordering::AcqRel) == 1
     }
 
-    /// Gives up one of the references; the last frees the stream.
+    /// Gives up one reference to the stream; giving up the last one frees the stream.
     ///
     /// # Safety
     /// The caller owned the reference and does not use `ring` any more.
     pub(crate) unsafe fn release(ring: *mut Ring<H>) {
-        // SAFETY: the reference given up here kept it alive until now.
+        // SAFETY: the reference that is given up here kept the ring alive until now.
         let (refs, free) = unsafe { (&(*ring).refs, (*ring).messages.free) };
         if refs.fetch_sub(1, Ordering::AcqRel) == 1 {
             // SAFETY: the reference was the last one.
@@ -782,7 +787,7 @@ impl<H> Drop for Ring<H> {
     }
 }
 
-/// Clears and returns the wait flag of the other end. The task at that end lives on this thread.
+/// Clears and returns the wait flag of the other end, whose task lives on this thread.
 #[inline]
 fn take_waiting_here(waiting: &AtomicU8) -> u8 {
     let waits = waiting.load(Ordering::Relaxed);
@@ -801,8 +806,9 @@ fn is_gone(end: &AtomicU8, section: &AtomicU8) -> bool {
     gone
 }
 
-/// Caches where the other end lives, and returns [`BORDER`] if that is another worker. The caller is in its
-/// section and past the fence; `me` and `worker` are the calling thread's token and worker number.
+/// Caches on which worker the other end lives, and returns [`BORDER`] if that is another worker than the
+/// caller's. The caller is in its section and past the fence; `me` and `worker` are the calling thread's
+/// token and worker number.
 #[inline]
 fn learn_home<H: Holder>(home: &AtomicU64, end: &AtomicPtr<H>, me: u64, worker: u32) -> u8 {
     match home.load(Ordering::Relaxed).wrapping_sub(me) {
@@ -819,7 +825,8 @@ fn look_for_home<H: Holder>(home: &AtomicU64, end: &AtomicPtr<H>, me: u64, worke
     // given up.
     let Some(task) = (unsafe { end.load(Ordering::SeqCst).as_ref() }) else { return 0 };
     let learned = match task.on_worker() {
-        // If the task is moving to this worker, the worker's next token makes this cache invalid.
+        // If the task is moving to this worker, the new token that the worker takes for the task makes this
+        // cache invalid.
         NOBODY if !task.has_own_thread() => return 0,
         NOBODY => me + OWN,
         theirs if theirs == worker => me,
@@ -837,7 +844,8 @@ pub(crate) fn mark(state: &AtomicU8, mark: u8) -> bool {
     before & mark == 0
 }
 
-/// Waits for a flag that another thread clears within a few instructions (or when its dispatch ends).
+/// Waits until another thread clears a flag, which it does within a few instructions or when its dispatch
+/// ends.
 pub(crate) fn wait_until_zero(flag: &AtomicU8) {
     let mut turns = 0_u32;
     while flag.load(Ordering::SeqCst) != 0 {

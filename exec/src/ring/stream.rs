@@ -1,4 +1,5 @@
-//! The messages of a stream: blocks of slots. The stream's [`Ring`] holds the positions in them.
+//! The messages of a stream: blocks of slots. The stream's [`Ring`] holds the positions of reader and writer
+//! in the blocks.
 
 use std::alloc::Layout;
 
@@ -11,18 +12,21 @@ const SLOTS_AT_FIRST: usize = if cfg!(loom) { 1 } else { 4 };
 
 /// The header before a block's slots.
 struct Header {
-    /// The slots of the block that the writer went on in, if it did. The field is set once by the writer
-    /// (release) after `end`, read by the reader (acquire), which then gives this block back.
+    /// The slots of the block in which the writer went on; null if it still writes into this block. The field
+    /// is set once by the writer (release) after `end`, and read by the reader (acquire), which then frees
+    /// this block.
     next: AtomicPtr<u8>,
-    /// The message that the next block begins with. The field is written (relaxed) before `next`, read after
-    /// it.
+    /// The index of the message that the next block begins with. The field is written (relaxed) before `next`
+    /// and read after `next`.
     end: AtomicUsize,
-    /// The message that this block begins with. The field is written before any other thread sees the block.
+    /// The index of the message that this block begins with. The field is written before any other thread
+    /// sees the block.
     begin: usize,
-    /// The slots of the block that the writer left for this one; it may be gone, unless a message in it is
-    /// not published yet. The field is written before any other thread sees the block.
+    /// The slots of the former block, which the writer left for this block. The former block may already be
+    /// freed, unless a message in it is not published yet. The field is written before any other thread sees
+    /// the block.
     before: *mut u8,
-    /// Slots less one; the slots are a power of two.
+    /// The number of slots, which is a power of two, less one.
     mask: u32,
 }
 
@@ -42,7 +46,8 @@ fn new_block<T>(count: usize, begin: usize, before: *mut u8) -> *mut u8 {
         before,
         mask: count as u32 - 1,
     };
-    // SAFETY: a header has a size; header and slots lie inside their allocation.
+    // SAFETY: the layout has a size greater than 0 because it contains a header; header and slots lie inside
+    // their allocation.
     unsafe {
         let block = std::alloc::alloc(layout);
         if block.is_null() {
@@ -59,11 +64,11 @@ fn new_block<T>(count: usize, begin: usize, before: *mut u8) -> *mut u8 {
 /// `slots` are those of a block of a ring of `T`.
 unsafe fn header<'a, T>(slots: *mut u8) -> &'a Header {
     let (_, offset) = layout::<T>(1);
-    // SAFETY: guaranteed by the caller; the offset does not depend on the count.
+    // SAFETY: guaranteed by the caller; the offset of the slots does not depend on their number.
     unsafe { &*slots.sub(offset).cast::<Header>() }
 }
 
-/// Frees a block. The messages in it are not dropped.
+/// Frees a block. The messages in the block are not dropped.
 ///
 /// # Safety
 /// `slots` are those of a block of a ring of `T`, which no thread uses any more.
@@ -79,14 +84,14 @@ unsafe fn free_block<T>(slots: *mut u8) {
     }
 }
 
-/// Frees all blocks, from the one that was read last.
+/// Frees the block that was read last and all blocks after it.
 ///
 /// # Safety
-/// `block` points to the slots of that block of a ring of `T`, or is null; all messages were read, and no
-/// other thread has the ring.
+/// `block` points to the slots of the block that was read last in a ring of `T`, or is null; all messages
+/// were read, and no other thread has the ring.
 pub(crate) unsafe fn free_blocks<T>(mut block: *mut u8) {
-    // The writer may have taken a further block and then written nothing into it, so blocks after the last
-    // one read are empty.
+    // The writer may have gone on in a further block without writing into it. All messages were read, so
+    // blocks after the one read last are empty.
     while !block.is_null() {
         // SAFETY: guaranteed by the caller.
         unsafe {
@@ -97,7 +102,8 @@ pub(crate) unsafe fn free_blocks<T>(mut block: *mut u8) {
     }
 }
 
-/// Looks for room, and returns how many messages may be written, now (up to `limit`) and in the next block.
+/// Looks for room. Sets how many messages may be written now (up to `limit`) and returns how many may be
+/// written in all, including those in the next block.
 #[inline]
 pub(crate) fn room<T>(ring: &Ring<impl Holder>) -> usize {
     let used = ring.look_for_room();
@@ -149,7 +155,7 @@ fn grow<T>(ring: &Ring<impl Holder>) -> usize {
 }
 
 /// Looks for messages, and returns how many may be read from the reader's block. If that block was read to
-/// its end, the reader first goes on to the next one.
+/// its end, the reader first goes on to the next block.
 #[inline]
 pub(crate) fn messages<T>(ring: &Ring<impl Holder>) -> usize {
     let (tail, popped) = (ring.writing.tail.load(Ordering::Acquire), ring.reading.popped.get());
@@ -158,7 +164,8 @@ pub(crate) fn messages<T>(ring: &Ring<impl Holder>) -> usize {
         return 0;
     }
     if ring.reading.mask.get() == NO_BLOCK {
-        // The `tail` just read covers a message in this block.
+        // The `tail` that was just read shows that the first block, which the reader enters here, has a
+        // message.
         enter_block::<T>(ring, ring.reading.slots.load(Ordering::Relaxed));
     }
     let mut end = end_of_block::<T>(ring, tail);
@@ -178,8 +185,8 @@ fn end_of_block<T>(ring: &Ring<impl Holder>, tail: usize) -> usize {
     }
     // SAFETY: the block belongs to the reader.
     let header = unsafe { header::<T>(ring.reading.slots.load(Ordering::Relaxed)) };
-    // A message after the block's end was published after `next`, so a reader that sees a `tail` that covers
-    // it sees `next`, too.
+    // A message after the block's end was published after `next`, so a reader that sees in `tail` that this
+    // message was published sees `next`, too.
     if header.next.load(Ordering::Acquire).is_null() {
         tail
     } else {
@@ -187,8 +194,8 @@ fn end_of_block<T>(ring: &Ring<impl Holder>, tail: usize) -> usize {
     }
 }
 
-/// Goes on to the next block and frees this one, which belongs to the reader, was read to its end, and was
-/// left by the writer.
+/// Goes on to the next block and frees the reader's present block, which was read to its end and which the
+/// writer has left.
 #[cold]
 #[inline(never)]
 fn enter_next_block<T>(ring: &Ring<impl Holder>) {
@@ -222,12 +229,12 @@ pub(crate) fn take<T>(ring: &Ring<impl Holder>) -> T {
 /// Calls `look` with a message that was written and not published yet.
 ///
 /// # Safety
-/// The ring is one of `T`, and this is its writer's thread. Message `at` was written and not published, and
-/// nothing is written or published while `look` runs.
+/// The ring's messages are of type `T`, and the calling thread is that of the ring's writer. Message `at` was
+/// written and not published, and nothing is written or published while `look` runs.
 pub(crate) unsafe fn unpublished<T, R>(ring: &Ring<impl Holder>, at: usize, look: impl FnOnce(&T) -> R) -> R {
     let mut slots = ring.writing.slots.get();
-    // SAFETY: guaranteed by the caller. The reader frees a block only when it has read all of it, which it
-    // has not for the block that holds the message, nor for later ones.
+    // SAFETY: guaranteed by the caller. The reader frees a block only when it has read all messages of the
+    // block; the unpublished message was not read, so its block and all later blocks still exist.
     unsafe {
         while at < header::<T>(slots).begin {
             slots = header::<T>(slots).before;
@@ -237,7 +244,7 @@ pub(crate) unsafe fn unpublished<T, R>(ring: &Ring<impl Holder>, at: usize, look
 }
 
 /// # Safety
-/// `slots` are those of a block of a ring of `T` with this mask.
+/// `slots` are those of a block of a ring of `T` with the mask `mask`.
 #[inline(always)]
 pub(crate) unsafe fn slot<'a, T>(slots: *mut u8, mask: u32, at: usize) -> &'a Slot<T> {
     // SAFETY: guaranteed by the caller; the mask keeps the index inside.

@@ -1,4 +1,4 @@
-//! The tokens of workers.
+//! Tokens, by which the streams of a worker identify the worker.
 
 use crate::affinity;
 use crate::ring::{FOREIGN, NO_TOKEN, TOKEN_STEP};

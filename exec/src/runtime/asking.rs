@@ -16,7 +16,7 @@ use crate::task::context::{Context, Ports, Progress, Task};
 use crate::task::spec::{Replica, TaskId, TaskSpec};
 
 impl<'a> Progress<'a> {
-    /// The task now works on message `nth`, counted from the first message of this dispatch.
+    /// Reports that the task now works on message `nth`, counted from the first message of this dispatch.
     #[inline(always)]
     pub fn on(&self, nth: usize) {
         if let Some(cell) = self.cell {
@@ -54,22 +54,23 @@ impl<'a> Progress<'a> {
         }
     }
 
-    /// The cell that shows the message's number, if readers can see it, and the number of the first message,
-    /// for a task that writes the cell itself.
+    /// The cell that shows observers the number of the present message, if there is one, and the number of
+    /// the dispatch's first message, for a task that writes the cell itself.
     #[inline]
     pub fn cell(self) -> (Option<&'a AtomicU64>, u64) {
         (self.cell, self.first)
     }
 
-    /// This progress with a count that begins `nth` messages later.
+    /// Returns a copy of this handle whose count begins `nth` messages later.
     pub fn after(self, nth: usize) -> Progress<'a> {
         Progress { first: self.first + nth as u64, ..self }
     }
 }
 
 impl Context<'_> {
-    /// A handle by which the task reports the message that it works on, counted from its `first`. The runtime
-    /// reports it between dispatches; a task that runs users' code reports it before each message.
+    /// A handle by which the task reports the message that it works on, counted from `first`. Between
+    /// dispatches the runtime reports the present message; a task that runs users' code reports the message
+    /// before it begins to work on it.
     #[inline]
     pub fn progress(&self, first: u64) -> Progress<'_> {
         // SAFETY: the context's core outlives it, and its row stays as it is during a dispatch.
@@ -78,11 +79,12 @@ impl Context<'_> {
     }
 
     /// How many messages of `input` can be [handed on](crate::In::hand_on) to the task that waits for the
-    /// next message of `out` on this thread, if that task works in place. 0: the messages must be written, as messages from another thread
-    /// must, so that that thread has room for others meanwhile.
+    /// next message of `out` on this thread, if that task works in place. 0 means that the messages must be
+    /// written. Messages from another thread must always be written, so that the other thread has room for
+    /// further messages at once.
     #[inline]
     pub fn hands_on<T: Send + 'static>(&mut self, input: &In<T>, out: &Out<T>) -> usize {
-        // SAFETY: the context's core outlives it, and no other reference to it is held.
+        // SAFETY: the context's core outlives the context, and no other reference to the core is held.
         let core = unsafe { self.core().as_ref() };
         if !input.ring().is_written_here(core.me) {
             return 0;
@@ -93,7 +95,7 @@ impl Context<'_> {
     /// Makes the runtime record no time for the present message, because the work on it goes on in other
     /// dispatches.
     pub fn forget_time(&mut self) {
-        // SAFETY: the context's core outlives it, and no other reference to it is held.
+        // SAFETY: the context's core outlives the context, and no other reference to the core is held.
         unsafe { self.core().as_mut() }.telemetry.message_goes_on();
     }
 
@@ -110,7 +112,7 @@ impl Context<'_> {
         spec: TaskSpec,
         work: impl FnOnce(&mut Blocking) + Send + 'static,
     ) -> TaskId {
-        // SAFETY: the context's core outlives it, and no other reference to it is held.
+        // SAFETY: the context's core outlives the context, and no other reference to the core is held.
         let shared = unsafe { self.core().as_ref() }.shared.clone();
         shared.spawn_blocking(self.core(), spec, |_| always_well(work))
     }
@@ -120,7 +122,8 @@ impl Context<'_> {
         self.shared().spreading.new_spread()
     }
 
-    /// Makes a replica: `make` creates its tasks, with this in their specifications ([`TaskSpec::together`]).
+    /// Makes a replica: `make` creates the replica's tasks, with the given [`Replica`] in their
+    /// specifications ([`TaskSpec::together`]).
     pub fn replica<R>(&mut self, spread: &Spread, make: impl FnOnce(&mut Self, Option<Replica>) -> R) -> R {
         let shared = self.shared();
         let siblings = spread.0.as_ref().filter(|_| shared.tuning.spreads());
@@ -131,13 +134,14 @@ impl Context<'_> {
         siblings.is_dealt_by(self.task.get());
         let replica = shared.spreading.new_replica(siblings, here, &shared.clock, now);
         let made = make(self, Some(replica));
-        // From now on the replica lives as long as its tasks.
+        // While its tasks were made, the replica counted as one more task; from now on it lives as long as
+        // its tasks.
         shared.spreading.task_ended(replica.number);
         made
     }
 
     fn shared(&self) -> Arc<Shared> {
-        // SAFETY: the context's core outlives it, and no other reference to it is held.
+        // SAFETY: the context's core outlives the context, and no other reference to the core is held.
         unsafe { self.core().as_ref() }.shared.clone()
     }
 
@@ -149,47 +153,48 @@ impl Context<'_> {
 
     /// Creates a stream.
     pub fn stream<T: Send + 'static>(&mut self, spec: StreamSpec) -> (Out<T>, In<T>) {
-        // SAFETY: the context's core outlives it, and no other reference to it is held.
+        // SAFETY: the context's core outlives the context, and no other reference to the core is held.
         unsafe { self.core().as_ref() }.shared.stream(spec)
     }
 
     /// Creates a stream of messages that compute their size.
     pub fn sized_stream<T: DeepSize + Send + 'static>(&mut self, spec: StreamSpec) -> (Out<T>, In<T>) {
-        // SAFETY: the context's core outlives it, and no other reference to it is held.
+        // SAFETY: the context's core outlives the context, and no other reference to the core is held.
         unsafe { self.core().as_ref() }.shared.sized_stream(spec)
     }
 
-    /// Registers this task as the writer of a stream created while running (its first push does that, too).
+    /// Registers this task as the writer of a stream that was created while the task runs. The first push on
+    /// the stream does that, too.
     pub fn attach_output<T: Send + 'static>(&mut self, out: &mut Out<T>) {
-        // SAFETY: the context's core outlives it, and no other reference to it is held.
+        // SAFETY: the context's core outlives the context, and no other reference to the core is held.
         unsafe { self.core().as_mut() }.attach_writer(out.ring_pointer(), self.task.get())
     }
 
     /// Records that the message just pushed on `out` descends from the message popped last, in this or a
-    /// former dispatch. Only mode `full` needs it, and only for tasks that are not
+    /// former dispatch. Only mode `full` uses this record, and only for tasks that are not
     /// [`one_to_one`](TaskSpec::one_to_one).
     #[inline]
     pub fn derived<T: Send + 'static>(&mut self, out: &Out<T>) {
         if self.full {
-            // SAFETY: the context's core outlives it, and no other reference to it is held.
+            // SAFETY: the context's core outlives the context, and no other reference to the core is held.
             unsafe { self.core().as_mut() }.note_derived(out.ring())
         }
     }
 
     /// The stream and index of the message popped last, in this or a former dispatch; `None` in every mode
-    /// but `full`. For tasks that write the results later: see [`Context::derived_from`].
+    /// but `full`. Tasks that write the results later keep the returned value for [`Context::derived_from`].
     #[inline]
     pub fn last_read(&self) -> Option<(u64, u64)> {
-        // SAFETY: the context's core outlives it, and no other reference to it is held.
+        // SAFETY: the context's core outlives the context, and no other reference to the core is held.
         if self.full { unsafe { self.core().as_ref() }.last_read() } else { None }
     }
 
-    /// Does what [`Context::derived`] does for a message popped earlier, or for one that the task will pop in
-    /// this dispatch. Records nothing if `read` is `None`, because the message is not known.
+    /// Records that the message just pushed on `out` descends from the message `read`, which the task popped
+    /// earlier or will pop in this dispatch. If `read` is `None`, nothing is recorded.
     #[inline]
     pub fn derived_from<T: Send + 'static>(&mut self, out: &Out<T>, read: Option<(u64, u64)>) {
         if let (true, Some(parent)) = (self.full, read) {
-            // SAFETY: the context's core outlives it, and no other reference to it is held.
+            // SAFETY: the context's core outlives the context, and no other reference to the core is held.
             unsafe { self.core().as_mut() }.note(out.ring(), parent, None)
         }
     }
@@ -206,18 +211,18 @@ impl Ports<'_> {
         Core::of(self.thread)
     }
 
-    /// The task reads `input`.
+    /// Declares that the task reads `input`.
     pub fn input<T: Send + 'static>(&mut self, input: &mut In<T>) {
         // SAFETY: the core outlives the ports, and no other reference to it is held.
         unsafe { self.core().as_mut() }.attach_reader(input.ring_pointer(), self.task);
     }
 
-    /// The task reads all of `inputs`.
+    /// Declares that the task reads all of `inputs`.
     pub fn inputs<T: Send + 'static>(&mut self, inputs: &mut Inputs<T>) {
         inputs.bind(self.core(), self.task);
     }
 
-    /// The task writes `output`.
+    /// Declares that the task writes `output`.
     pub fn output<T: Send + 'static>(&mut self, output: &mut Out<T>) {
         // SAFETY: the core outlives the ports, and no other reference to it is held.
         unsafe { self.core().as_mut() }.attach_writer(output.ring_pointer(), self.task);

@@ -1,5 +1,5 @@
-//! Blocking tasks: work that may sleep (files, sockets, terminals) on a thread of its own, on the same
-//! streams.
+//! Blocking tasks: tasks that may sleep in system calls (files, sockets, terminals), so each has a thread of
+//! its own; they use the same streams as other tasks.
 
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -22,7 +22,7 @@ use crate::task::spec::TaskId;
 use crate::telemetry::{Recorder, TaskState, WatchedTask};
 use crate::wake;
 
-/// A blocking task's view of the runtime.
+/// The calls that a blocking task may make to the runtime.
 pub struct Blocking {
     core: NonNull<Core>,
     task: Current,
@@ -63,7 +63,8 @@ impl Blocking {
         message
     }
 
-    /// Shows in the task's live row that the task has read one more message and works on it from now on.
+    /// Shows in the task's live row that the task has read one more message and works on that message from
+    /// now on.
     fn show_read(&self) {
         self.task.get().show_one_more_read();
     }
@@ -73,7 +74,7 @@ impl Blocking {
     pub fn push<T: Send + 'static>(&mut self, out: &mut Out<T>, message: T) -> Result<(), T> {
         self.feed(out, message)?;
         if self.cx.full {
-            // Each message is recorded with its own time.
+            // The flush ends the dispatch, so each message is recorded with its own time.
             self.flush();
             return Ok(());
         }
@@ -81,9 +82,9 @@ impl Blocking {
         Ok(())
     }
 
-    /// Writes a message like [`Blocking::push`], but shows it to the reader only with others: when the stream
-    /// is full, a quantum was written, the task waits or ends, or at [`Blocking::flush`]. Sources use it if
-    /// they already have the next message.
+    /// Writes a message like [`Blocking::push`], but the reader sees the message only when the stream is
+    /// full, a quantum was written, the task waits or ends, or [`Blocking::flush`] is called. Sources call
+    /// this function instead of `push` if they already have the next message.
     pub fn feed<T: Send + 'static>(&mut self, out: &mut Out<T>, message: T) -> Result<(), T> {
         let mut message = message;
         loop {
@@ -101,8 +102,8 @@ impl Blocking {
         }
     }
 
-    /// Publishes everything written to the readers, and everything read to the writers, which get its room
-    /// back.
+    /// Publishes all messages written, so readers see them, and all reading, so writers may use the room
+    /// again.
     pub fn flush(&mut self) {
         self.used = 0;
         // A dispatch that ends only to publish arms no wake-up.
@@ -111,7 +112,8 @@ impl Blocking {
     }
 
     /// Does work that waits for something outside of the streams, such as a file or a peer. The time of the
-    /// work counts as time in which the task waits for input. Messages written before are visible meanwhile.
+    /// work counts as time in which the task waits for input. Messages that the task wrote before are visible
+    /// to readers during the work.
     ///
     /// ```
     /// # use std::time::Duration;
@@ -139,12 +141,13 @@ impl Blocking {
 
     /// Waits, before a source reads a further input, while
     /// [`Options::unfinished`](crate::Options::unfinished) messages (the setting `exec.unfinished`) or more
-    /// are under way in streams; messages written before are visible meanwhile. A task that brings inputs
-    /// from outside the network calls this before each input. The call returns when half as many messages are
-    /// left, or when no other task could go on, because messages may stay in streams until another input
-    /// comes. Of the other tasks with threads of their own, only those count that have used a stream or were
-    /// attached to one. Several sources check independently, so the limit may be exceeded by as many messages
-    /// as there are sources. Messages that a task keeps are not under way.
+    /// are under way in streams. Messages that the task wrote before are visible to readers during the wait.
+    /// A task that brings inputs from outside the network calls this before each input. The call returns when
+    /// half as many messages are left. The call also returns when no other task could go on, because messages
+    /// may stay in streams until another input comes. A task with a thread of its own counts as a task that
+    /// could go on only if it has used a stream or was attached to one. Several sources check independently,
+    /// so the limit may be exceeded by as many messages as there are sources. Messages that a task has read
+    /// and keeps do not count as under way.
     ///
     /// ```
     /// # use thalweg_exec::{Options, Runtime, StreamSpec, TaskSpec};
@@ -197,8 +200,8 @@ impl Blocking {
         self.resume();
     }
 
-    /// Waits until a stream that was empty when it was last read (also one of [`Inputs`](crate::Inputs)) has
-    /// a message or has ended, but not longer than `patience`. The call may return early.
+    /// Waits until a stream that the task last found empty (also one of [`Inputs`](crate::Inputs)) has a
+    /// message or has ended, but not longer than `patience`. The call may return early.
     pub fn wait_for_input(&mut self, patience: Duration) {
         self.used = 0;
         let task = self.task.get();
@@ -238,7 +241,7 @@ impl Blocking {
         }
     }
 
-    /// Runs a task that was written for workers on this thread, until the task ends.
+    /// Runs on this thread, until it ends, a task that was written to be run by workers.
     pub(crate) fn drive(&mut self, mut body: Box<dyn Task>) -> Result<(), String> {
         while !self.stopping() {
             let task = self.task.get();
@@ -261,8 +264,8 @@ impl Blocking {
         let task = self.task.get();
         let waits = Core::pause(self.core, stop, budget);
         if waits == Ok(true) {
-            // The state is shown in every mode, here and below, because this task may be the one in which the
-            // process dies.
+            // The task's state is shown in every mode, here and below, because if the process dies in this
+            // task, a reader must see the state.
             task.show_state(match stop {
                 Stop::OutputFull => TaskState::BlockedOutput,
                 _ => TaskState::BlockedInput,
@@ -310,9 +313,9 @@ pub(crate) fn start(
     work: impl FnOnce(&mut Blocking) -> Result<(), String> + Send + 'static,
 ) -> io::Result<JoinHandle<()>> {
     struct Handed(NonNull<TaskCell>);
-    // SAFETY: the cell may be shared between threads; this hands one reference over.
+    // SAFETY: the cell may be shared between threads; this value carries one reference to the other thread.
     unsafe impl Send for Handed {}
-    // SAFETY: the caller has a reference.
+    // SAFETY: the caller has a reference, so the task is alive.
     let id = unsafe { task.as_ref() }.id.0;
     let handed = Handed(task);
     let for_thread = shared.clone();
@@ -335,7 +338,7 @@ fn run(
         Ok(recorder) => (recorder, None),
         Err(error) => (None, Some(format!("it has nowhere to record its events: {error:#}"))),
     };
-    // SAFETY: this thread has the reference that was handed to it.
+    // SAFETY: this thread owns the reference that was handed to it.
     let cell = unsafe { task.as_ref() };
     cell.state.set(State::Running);
     cell.show_state(TaskState::Running);
@@ -370,6 +373,6 @@ fn run(
     shared.own_threads.forget(cell.id);
     cell.takes_no_part();
     shared.task_ended(cell, outcome);
-    // SAFETY: this thread has the reference that was handed to it.
+    // SAFETY: this thread owns the reference that was handed to it.
     unsafe { TaskCell::release(task.as_ptr()) }
 }

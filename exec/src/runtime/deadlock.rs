@@ -2,22 +2,23 @@
 //! room.
 //!
 //! A task that sleeps has named the streams that it waits for ([`Stop`](crate::Stop)); the task at the other
-//! end of any of them can wake it. A task that is not among the sleepers is *live*: it runs, has a thread
-//! that is in code of its own, moves between workers, or is unknown. A sleeper is live, too, if one of its
-//! streams has a live task at the other end. All other tasks are *stuck*. Stuck tasks that only wait for
-//! messages are idle, which a program may intend, because no message is under way among them. A task that
-//! waits for room from a stuck task has a message that will never go on, which is an error.
+//! end of any of these streams can wake it. A task that is not among the sleepers is *live*: it runs, has a
+//! thread that is in code of its own, moves between workers, or is unknown. A sleeper is live, too, if one of
+//! its streams has a live task at the other end. All other tasks are *stuck*. Stuck tasks that only wait for
+//! messages are idle: no message is under way among them, and a program may intend that. A task that waits
+//! for room from a stuck task has a message that will never go on, which is an error.
 //!
 //! **Why the answers are consistent.** The thread that waits for the end of the run
-//! ([`Runtime::join`](crate::Runtime::join)) looks twice, and between the two looks each thread answers what
-//! its tasks wait for. At both looks all workers sleep, without a dispatch in between; a task with a thread
-//! of its own counts as a sleeper if it sleeps in the same wait at both looks. Every wake-up is noticed: a
-//! task that was woken before the answer either is no sleeper in the answer, or goes on before the second
-//! look, so its thread then sleeps in another wait. So all answers hold at the moment of the first look. From
-//! then on, the first stuck task to go on would need another stuck task to have gone on before it.
+//! ([`Runtime::join`](crate::Runtime::join)) observes the threads twice (two *looks*), and between the two
+//! looks each thread answers what its tasks wait for. At both looks all workers sleep, without a dispatch in
+//! between; a task with a thread of its own counts as a sleeper if it sleeps in the same wait at both looks.
+//! Every wake-up is noticed: a task that was woken before the answer either is no sleeper in the answer, or
+//! goes on before the second look, so its thread then sleeps in another wait. Since no task went on
+//! unnoticed, all answers hold at the moment of the first look. No stuck task can go on later, because the
+//! first one to go on would need another stuck task that went on before it.
 //!
-//! The task that last used a stream end counts as its owner. So a task that gives an end away inside a
-//! message still counts as its owner until the receiver uses the end or the task ends.
+//! The task that last used a stream end counts as its owner. A task that gives an end away inside a message
+//! therefore still counts as the end's owner until the receiver uses the end or the task ends.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt;
@@ -35,12 +36,13 @@ use crate::telemetry::{Deadlocked, Share};
 
 /// The time between two checks of whether all workers sleep.
 pub(crate) const LOOK_EVERY: Duration = Duration::from_millis(100);
-/// The time that threads have to answer and to fall asleep again, and the interval at which that is checked.
+/// The time that threads have to answer and to fall asleep again, and the interval at which the asking thread
+/// checks whether they have.
 const ANSWER_MAX: Duration = Duration::from_millis(500);
 const ANSWER_LOOK: Duration = Duration::from_millis(1);
-/// The pause after a look, for each thread that was woken and each wait that it reported. The pause is a
-/// hundred times as long as the look takes, so answers cost a small part of the time even of many tasks with
-/// little to do.
+/// The pause after threads were asked, for each thread that was woken and each wait that was reported. The
+/// pause is a hundred times as long as asking takes, so even with many idle tasks answers cost a small part
+/// of the time.
 const REST_A_THREAD: Duration = Duration::from_millis(3);
 const REST_A_WAIT: Duration = Duration::from_micros(20);
 /// The most waits of a deadlock that are recorded as events.
@@ -89,7 +91,7 @@ impl Asked for Question {
 /// Adds the waits of a sleeping task.
 ///
 /// # Safety
-/// The conditions are those of [`TaskCell::each_wait`].
+/// The caller must meet the safety conditions of [`TaskCell::each_wait`].
 unsafe fn add_waits(task: &TaskCell, waits: &mut Vec<Waits>) {
     let for_room = task.waits_for.get() == Share::OutputWait;
     let wait = |ring: &Ring| Waits {
@@ -102,7 +104,7 @@ unsafe fn add_waits(task: &TaskCell, waits: &mut Vec<Waits>) {
     unsafe { task.each_wait(|ring| waits.push(wait(ring))) }
 }
 
-/// The observations that stay equal as long as no task goes on.
+/// Observations of the runtime that stay equal as long as no task goes on.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Still {
     /// The number of dispatches of each worker, all of which sleep.
@@ -129,8 +131,8 @@ impl Still {
         Some(Still { dispatches, own_threads, for_room })
     }
 
-    /// Whether all threads that slept are in the same wait when all have answered. Further threads may have
-    /// fallen asleep since.
+    /// Whether all threads that slept at these observations are still in the same wait when all have
+    /// answered. Further threads may have fallen asleep since.
     fn lasts_until(&self, shared: &Shared, question: &Question, deadline: Instant) -> bool {
         while Instant::now() < deadline {
             let mut same = 0;
@@ -174,7 +176,7 @@ impl Still {
 /// The state of the search for deadlocks.
 #[derive(Default)]
 pub(crate) struct Watch {
-    /// The observations when all threads were last asked.
+    /// The observations made just before all threads were last asked.
     asked_after: Option<Still>,
     /// The time before which the threads are not asked again.
     rest_until: Option<Instant>,
@@ -194,7 +196,7 @@ impl Watch {
         let question = before.ask(shared);
         let asked = before.dispatches.len() + before.own_threads.len();
         let lasted = before.lasts_until(shared, &question, begun + ANSWER_MAX);
-        // If a task went on, the same observations must be checked again.
+        // If a task went on, the threads must be asked again even if the observations are equal to these.
         self.asked_after = lasted.then_some(before);
         let waits = std::mem::take(&mut *lock(&question.waits));
         self.rest_until = Some(Instant::now() + rest(asked, waits.len()));
@@ -204,8 +206,9 @@ impl Watch {
     }
 }
 
-/// How long no thread is asked after `threads` threads reported `waits` waits. The pause does not follow the
-/// time of the answers, because on a busy machine the threads wait for processors.
+/// How long no thread is asked again after `threads` threads reported `waits` waits. The pause is not
+/// computed from the time that the answers took, because on a busy machine that time contains waiting for
+/// processors.
 fn rest(threads: usize, waits: usize) -> Duration {
     REST_A_THREAD * threads as u32 + REST_A_WAIT * waits as u32
 }
@@ -218,7 +221,7 @@ fn deadlocked(waits: &Waits) -> Deadlocked {
 /// Which task waits for which.
 struct Graph<'a> {
     waits: &'a [Waits],
-    /// Each sleeping task's waits.
+    /// The waits of each sleeping task, as a range of the list `waits`.
     of_task: HashMap<u64, Range<usize>>,
 }
 
@@ -238,7 +241,7 @@ impl<'a> Graph<'a> {
         self.of_task.get(&task).map_or(&[], |range| &self.waits[range.clone()])
     }
 
-    /// The sleeping tasks that no live task can reach.
+    /// The sleeping tasks that no live task can wake, directly or through other tasks.
     fn stuck(&self) -> HashSet<u64> {
         let mut stuck: HashSet<u64> = self.of_task.keys().copied().collect();
         let mut helps: HashMap<u64, Vec<u64>> = HashMap::new();
@@ -270,7 +273,8 @@ impl<'a> Graph<'a> {
         Some(knot)
     }
 
-    /// All waits that a stuck task depends on, its own first and near ones before far ones.
+    /// All waits that a stuck task depends on, its own first, then those of the tasks that it waits for, and
+    /// so on.
     fn behind(&self, task: u64) -> Vec<Waits> {
         let mut seen = HashSet::from([task]);
         let mut behind = self.waits_of(task).to_vec();
@@ -321,7 +325,8 @@ impl fmt::Display for OfTask<'_> {
 mod tests {
     use super::*;
 
-    /// Waits from tuples of a task, whether it waits for room, and the tasks that it waits for.
+    /// Makes waits from tuples; each tuple names a task, whether the task waits for room, and the tasks that
+    /// it waits for.
     fn waits(all: &[(u64, bool, &[u64])]) -> Vec<Waits> {
         let of_task = |&(task, for_room, peers): &(u64, bool, &[u64])| {
             let wait = |&peer: &u64| Waits { task, stream: 100 * task + peer, for_room, peer };
@@ -364,7 +369,7 @@ mod tests {
             &[(1, true, &[2]), (2, true, &[3]), (3, true, &[4]), (4, false, &[3])];
         assert_eq!(knot(chain), Some(vec![3, 4]));
         assert_eq!(knot(&[(1, true, &[2]), (2, false, &[1]), (5, true, &[9])]), Some(vec![1, 2]));
-        // A writer waits for room, and the reader of that stream waits for input itself.
+        // A writer waits for room, and the reader of that stream waits for input.
         assert_eq!(knot(&[(1, true, &[2]), (2, false, &[3]), (3, false, &[2])]), Some(vec![1, 2, 3]));
     }
 
@@ -383,7 +388,8 @@ mod tests {
         assert!(told.contains("20 tasks in all"), "{told}");
     }
 
-    /// Compares random waits with a model that goes through all tasks until nothing changes.
+    /// Compares the result for random waits with that of a simple model, which goes through all tasks until
+    /// nothing changes.
     #[test]
     fn random_graphs_are_judged_as_the_plain_rule_does() {
         let mut random = 1_u64;

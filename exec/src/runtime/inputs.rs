@@ -1,8 +1,8 @@
-//! A collector's inputs: many streams, of which a wake-up names the ready one.
+//! The inputs of a collector: many streams; a wake-up of the collector says which stream is ready.
 //!
-//! Each port is either in its task's queue of ready ports, or *armed*: then the writer that publishes next
-//! puts it on the task's stack of ready ports (lock-free) and wakes the task. So a wake-up costs the
-//! same with ten thousand inputs as with one.
+//! Each port is either in its task's queue of ready ports, or *armed*. When the writer of an armed port
+//! publishes next, it puts the port on the task's lock-free stack of ready ports and wakes the task. Because
+//! no input is searched for, a wake-up costs the same with ten thousand inputs as with one.
 
 use std::ptr::NonNull;
 
@@ -63,8 +63,8 @@ impl<T: Send + 'static> Inputs<T> {
         Some(input)
     }
 
-    /// The next input, in turn, of those that have messages, or that have ended and have not been removed
-    /// yet. `None`: the task may stop with [`Stop::InputEmpty`](crate::Stop::InputEmpty).
+    /// The next input (in turn) that has messages, or that has ended and has not been removed yet. `None`:
+    /// the task may stop with [`Stop::InputEmpty`](crate::Stop::InputEmpty).
     ///
     /// An input that [ended](In::ended) is offered again until it is [removed](Inputs::remove_ended).
     pub fn next_ready(&mut self, cx: &mut Context<'_>) -> Option<&mut In<T>> {
@@ -72,11 +72,13 @@ impl<T: Send + 'static> Inputs<T> {
         self.ports[index].as_mut()
     }
 
-    /// Like [`Inputs::next_ready`], as an index for [`Inputs::get_mut`] and [`Inputs::remove`].
+    /// The index of the input that [`Inputs::next_ready`] would return, for [`Inputs::get_mut`] and
+    /// [`Inputs::remove`].
     pub fn next_index(&mut self, cx: &mut Context<'_>) -> Option<usize> {
         let group = self.bind_running(cx);
         let task = cx.task.get();
-        // SAFETY: no reference to the groups is kept across this loop's turns.
+        // SAFETY: this is the task's thread (or the task does not run yet); no reference to the groups is
+        // kept across this loop's turns.
         while let Some(ring) = unsafe { pop_queued(task, group) } {
             // SAFETY: the queue's reference now belongs to this call.
             let r = unsafe { ring.as_ref() };
@@ -98,17 +100,18 @@ impl<T: Send + 'static> Inputs<T> {
             // SAFETY: this gives up the queue's reference; an armed port is in no queue.
             unsafe { Ring::release(ring.as_ptr()) }
         }
-        // SAFETY: the context's core outlives it.
+        // SAFETY: the context's core outlives the context, and no other reference to the core is held.
         unsafe { cx.core().as_mut() }.used.ports_wait = true;
         None
     }
 
-    /// An input by its index.
+    /// The input with the given index.
     pub fn get_mut(&mut self, index: usize) -> Option<&mut In<T>> {
         self.ports.get_mut(index)?.as_mut()
     }
 
-    /// Drops the inputs that have ended among those offered next; returns how many.
+    /// Drops the inputs that [`Inputs::next_ready`] would offer next, as long as these have ended; returns
+    /// how many it dropped.
     pub fn remove_ended(&mut self, cx: &mut Context<'_>) -> usize {
         let mut removed = 0;
         while let Some(index) = self.next_index(cx) {
@@ -195,9 +198,9 @@ impl<T: Send + 'static> Inputs<T> {
     }
 }
 
-/// Arms a port; returns true if it has a message or has ended meanwhile.
+/// Arms a port; returns true if, in the meantime, its stream has got a message or has ended.
 fn arm(core: NonNull<Core>, ring: &Ring) -> bool {
-    // SAFETY: the context's core outlives it.
+    // SAFETY: the context's core outlives the context, and no other reference to the core is held.
     let me = unsafe { core.as_ref() }.me;
     ring.wait_for_messages(me, PORT_WAITS) == Wait::Ready
 }
@@ -218,7 +221,7 @@ fn withdraw(task: &TaskCell, ring: NonNull<Ring>) {
     let r = unsafe { ring.as_ref() };
     let queued = r.writing.reader_waiting.swap(AWAKE, Ordering::AcqRel) == AWAKE;
     if queued {
-        // If it is in neither, its writer may be pushing it at this moment.
+        // A port that is in neither the stack nor the queue may be being pushed by its writer at this moment.
         wait_until_zero(r.writer_section());
     }
     let (Some(port), Some(group)) = (r.port(), r.group()) else { return };

@@ -47,13 +47,13 @@ pub struct Summary {
     pub tasks: u64,
     /// The number of tasks that failed.
     pub failed: u64,
-    /// The first failures (at most [`FAILURES_KEPT`](crate::FAILURES_KEPT)).
+    /// The failures that occurred first, at most [`FAILURES_KEPT`](crate::FAILURES_KEPT).
     pub failures: Vec<Failure>,
     /// Whether the run was aborted.
     pub aborted: bool,
 }
 
-/// A running set of workers. Dropping it without [`Runtime::join`] aborts.
+/// A running set of workers. Dropping the runtime without [`Runtime::join`] aborts the run.
 pub struct Runtime {
     shared: Arc<Shared>,
     /// Tasks that wait for [`Runtime::start`], in the order they were created.
@@ -61,8 +61,8 @@ pub struct Runtime {
     /// Whether [`Runtime::start`] was called; held sources wait until then.
     started: AtomicBool,
     began: Instant,
-    /// Samples the threads while times are measured; `None` without a space, or if the system refuses it a
-    /// thread.
+    /// Samples the threads while times are measured; `None` without a space, or if the system refuses the
+    /// sampler a thread.
     sampler: Option<Sampler>,
 }
 
@@ -114,19 +114,19 @@ impl Runtime {
         self.shared.sized_stream(spec)
     }
 
-    /// Creates a task. The task is placed and runs from the next [`Runtime::start`] (or [`Runtime::join`])
-    /// on, so the mapper sees all tasks of a network before it cuts the network. A task that is placed on
-    /// another node fails at once.
+    /// Creates a task. The task is given to a worker and runs from the next [`Runtime::start`] (or
+    /// [`Runtime::join`]) on, so the mapper sees all tasks of a network before it divides them among workers.
+    /// A task that is placed on another node fails at once.
     pub fn spawn(&self, spec: TaskSpec, mut task: impl Task) -> TaskId {
         if spec.place.here().is_err() {
-            // `spawn_blocking_attached` refuses the task.
+            // `spawn_blocking_attached` makes a task fail that is placed on another node.
             return self.spawn_blocking_attached(spec, |ports| {
                 task.attach(ports);
                 move |_| drop(task)
             });
         }
         let cell = self.shared.new_task(spec, Some(Box::new(task)), self.shared.mapping.thread_per_task);
-        // SAFETY: the reference was just made.
+        // SAFETY: the reference to the task was just made, and keeps the task alive.
         let task = unsafe { cell.as_ref() };
         let id = task.id;
         self.shared.home.board.task_made(task, spec.origin());
@@ -145,8 +145,8 @@ impl Runtime {
     }
 
     /// Creates a task with a thread of its own and streams that are opened before anything runs: `attach`
-    /// names the streams and returns the work. So a reader of the events knows which task reads a stream
-    /// before the first message is in it.
+    /// names the streams and returns the work. The events therefore say which task reads a stream before the
+    /// stream has its first message.
     ///
     /// ```
     /// # use thalweg_exec::{Options, Runtime, StreamSpec, TaskSpec};
@@ -188,19 +188,22 @@ impl Runtime {
         let mut core = Core::new(self.shared.clone(), FOREIGN, None);
         let core = NonNull::from(&mut core);
         for (task, &place) in tasks.iter().zip(&places) {
-            // SAFETY: the reference was handed over, and no other thread accesses the cell's body yet.
+            // SAFETY: the reference that was handed over keeps the cell alive, and no other thread accesses
+            // the cell's body yet.
             let cell = unsafe { task.0.as_ref() };
             if !cell.blocking {
                 cell.place(place);
             }
             self.shared.home.board.task_placed(cell, place);
-            // SAFETY: the reference was handed over, and no other thread accesses the cell's body yet.
+            // SAFETY: the reference that was handed over keeps the cell alive, and no other thread accesses
+            // the cell's body yet.
             if let Some(body) = unsafe { cell.body() } {
                 body.attach(&mut Ports { thread: core.cast(), task: cell });
             }
         }
         for task in tasks {
-            // SAFETY: the reference was handed over, and no other thread accesses the cell's body yet.
+            // SAFETY: the reference that was handed over keeps the cell alive, and no other thread accesses
+            // the cell's body yet.
             match unsafe { task.0.as_ref().body() }.take_if(|_| self.shared.mapping.thread_per_task) {
                 Some(body) => {
                     self.shared.start_blocking(task.0, move |blocking: &mut Blocking| blocking.drive(body))
@@ -210,12 +213,12 @@ impl Runtime {
         }
     }
 
-    /// The workers that the mapper chooses for tasks before the start.
+    /// The workers that the mapper chooses for tasks that were created before the start.
     fn places(&self, tasks: &[Handed]) -> Vec<u32> {
         if self.shared.mapping.thread_per_task {
             return vec![OWN_THREAD; tasks.len()];
         }
-        // SAFETY: these are the references that were handed over.
+        // SAFETY: each `Handed` holds a reference that keeps its task alive.
         let specs: Vec<TaskSpec> = tasks.iter().map(|task| unsafe { task.0.as_ref() }.spec()).collect();
         let places = lock(&self.shared.mapping.placing).cut(&specs);
         places.into_iter().map(|place| place as u32).collect()
@@ -244,14 +247,16 @@ impl Runtime {
     /// Waits until every task has ended, then ends the workers.
     ///
     /// # Errors
-    /// The run ended in a deadlock; the error names tasks in it and the streams that they wait for.
+    /// If the run ended in a deadlock; the error names tasks of the deadlock and the streams that they wait
+    /// for.
     pub fn join(mut self) -> Result<Summary, Error> {
         self.start();
         let shared = &self.shared;
         let mut watch = Watch::default();
         let is_over = || shared.stop.load(Ordering::Relaxed);
         let deadlock = shared.ends.wait(is_over, deadlock::LOOK_EVERY, || {
-            // This thread resets settings after their leases, so that happens also while all workers sleep.
+            // This thread sets settings back when their leases end, so they are set back even while all
+            // workers sleep.
             shared.see_to_leases();
             shared.adopt_workers();
             shared.look_at_limit();
@@ -297,7 +302,7 @@ impl Drop for Runtime {
         let _ = self.end_workers();
         self.shared.own_threads.end(true);
         for task in lock(&self.waiting).drain(..) {
-            // SAFETY: this is the reference that was kept for a start that never happened.
+            // SAFETY: this gives up the reference that was kept for a start that never happened.
             unsafe {
                 let cell = task.0.as_ref();
                 drop(cell.body().take());

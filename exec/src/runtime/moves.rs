@@ -1,17 +1,18 @@
-//! Tasks that change workers: because a user or tuner asked for it, or because a worker has nothing to do.
+//! Moves tasks from worker to worker, because a user or a tuner asks for a move or because a worker has
+//! nothing to do.
 //!
 //! **A move** is made by the task's own worker, between dispatches. The worker sets the task's `in_inbox`, so
-//! no waking thread can push the task into an inbox meanwhile. The worker clears the task's worker number,
-//! takes a new token, which makes the task's streams fence from now on (see `ring`), and pushes the task into
-//! the other worker's inbox. A thread that wakes the task during the move finds `in_inbox` set and does
-//! nothing more, because a task that arrives is ready. If the task already is in its worker's inbox, because
-//! another thread woke it, the worker sends it on from there.
+//! during the move no waking thread can push the task into an inbox. The worker clears the task's worker
+//! number, takes a new token, which makes the task's streams fence from now on (see `ring`), and pushes the
+//! task into the other worker's inbox. A thread that wakes the task during the move finds `in_inbox` set and
+//! does nothing more, because a task that arrives is ready. If the task already is in its worker's inbox,
+//! because another thread woke it, the worker sends the task on when it empties the inbox.
 //!
-//! **Stealing** is done by the worker that gives. A worker that has waited for more than a quarter of its
-//! time, and longer than its patience beyond that, marks itself as hungry. A worker that has been busy for a
-//! while and has more than one ready task gives the hungry one a task for good: the task at their border if
-//! there is one, so the cut between the two moves and neighbours stay together. A task that comes straight
-//! back makes the worker that gave it more patient, so balanced workers do not disturb each other.
+//! **Stealing** is done by the worker that gives a task away. A worker marks itself as hungry when the time
+//! that it waited beyond a quarter of its time exceeds its patience. A worker that has been busy for a while
+//! and has more than one ready task gives the hungry worker a task for good: if possible a task that
+//! exchanges messages with the hungry worker's tasks, so that neighbours stay together. A task that comes
+//! straight back makes the worker that gave it more patient, so balanced workers do not disturb each other.
 
 use std::collections::HashMap;
 use std::ptr::NonNull;
@@ -32,8 +33,8 @@ use crate::task::placement::Placement;
 use crate::task::spec::TaskId;
 use crate::telemetry::{Cause, Share};
 
-/// The least and the greatest patience: how long a worker waits in total, beyond the tolerated share, before
-/// it gets a task from another worker.
+/// The least and the greatest patience, in nanoseconds: how long a worker waits in total, beyond the
+/// tolerated share of its time, before it asks for a task of another worker.
 const PATIENCE_NS: (u64, u64) = (500_000, 100_000_000);
 /// The length of one wait after which a worker marks itself as hungry.
 pub(crate) const ASK_AFTER_NS: u64 = 5_000;
@@ -43,8 +44,8 @@ const BUSY_NS: u64 = 20_000;
 const LOOK_EVERY: u32 = 4;
 /// The number of ready tasks that are searched for one that may be moved.
 const LOOKED_THROUGH: usize = 64;
-/// How often all workers are asked for a task before it counts as not found, because it may be moving between
-/// two workers.
+/// How often all workers are asked whether they have a task before the task counts as not found. A single
+/// question may miss a task that is moving between two workers.
 const SEARCHES: usize = 4;
 /// How long a thread that waits for a move sleeps before it checks whether the workers have ended.
 const LOOK_FOR_END: Duration = Duration::from_millis(10);
@@ -53,10 +54,10 @@ const LOOK_FOR_END: Duration = Duration::from_millis(10);
 struct Request {
     task: TaskId,
     worker: u32,
-    /// The number of letters not yet read. Counted down (release) by the workers.
+    /// The number of letters not yet read. Each worker that reads its letter subtracts 1 (release).
     unread: AtomicU32,
-    /// The worker that had the task; [`NOBODY`]: none. The field is set once, before that worker counts
-    /// `unread` down.
+    /// The worker that had the task; [`NOBODY`] if no worker had it. The worker that had the task sets the
+    /// field before it subtracts 1 from `unread`.
     from: AtomicU32,
     /// The parker on which the thread that waits for the move sleeps.
     parker: Parker,
@@ -98,11 +99,11 @@ pub struct Move {
 }
 
 impl TaskMover {
-    /// Requests that a task is moved between two of its dispatches; no message is lost or reordered. Tasks
-    /// that were placed by name or by the user's mapper are moved, too.
+    /// Requests that a task is moved to another worker. The task moves between two of its dispatches, and no
+    /// message is lost or reordered. Tasks that were placed by name or by the user's mapper are moved, too.
     ///
     /// # Errors
-    /// There is no such node or worker, the worker takes no part now, or `to` names no worker.
+    /// If there is no such node or worker, the worker takes no part now, or `to` names no worker.
     pub fn move_task(&self, task: TaskId, to: Placement) -> Result<Move, Error> {
         let worker = to.here()?.ok_or_else(|| {
             Error::new("a move goes to a worker of this node: say which, as in `worker 1`".to_owned())
@@ -132,7 +133,8 @@ impl Move {
     /// on a worker must not call this, because it would wait for itself.
     ///
     /// # Errors
-    /// No worker has the task, the runtime has ended, or a worker did not read the request within `patience`.
+    /// If no worker has the task, the runtime has ended, or a worker did not read the request within
+    /// `patience`.
     pub fn wait(mut self, patience: Duration) -> Result<usize, Error> {
         let deadline = Instant::now() + patience;
         let Request { task, worker, .. } = *self.request;
@@ -231,7 +233,8 @@ impl Answering for Core {
 }
 
 impl Core {
-    /// Marks this worker as hungry if it has waited long enough since `before`; returns whether it did.
+    /// Marks this worker, which waits since `before`, as hungry from the moment on at which it will have
+    /// waited long enough. Returns false, and marks nothing, if the worker may not get tasks of others.
     pub(crate) fn ask(&mut self, before: u64) -> bool {
         if self.tasks.parked || self.shared.taking_part() == 1 || !self.may_steal() {
             return false;
@@ -268,7 +271,7 @@ impl Core {
         }
     }
 
-    /// The worker waited from `before` until now.
+    /// Counts that the worker waited from `before` until now.
     pub(crate) fn waited_since(&mut self, before: u64, asked: bool) {
         if asked {
             self.shared.no_longer_hungry(&self.shared.home.inboxes[self.worker as usize]);
@@ -279,7 +282,7 @@ impl Core {
         self.moving.busy_since = now;
     }
 
-    /// Attends to a hungry worker or to letters.
+    /// Gives a task to a hungry worker, or reads the letters to this worker.
     #[cold]
     #[inline(never)]
     pub(crate) fn attend(&mut self) {
@@ -294,7 +297,7 @@ impl Core {
         self.feed();
     }
 
-    /// Gives a hungry worker a task if this worker has enough of them.
+    /// Gives a hungry worker a task if this worker has enough ready tasks.
     fn feed(&mut self) {
         if !self.tasks.ready.has_two() {
             return;
@@ -323,7 +326,7 @@ impl Core {
         }
     }
 
-    /// A task that may go to `thief`.
+    /// A task of this worker that may be given to the worker `thief`.
     fn spare(&self, thief: u32) -> Option<NonNull<TaskCell>> {
         let free = |task: &NonNull<TaskCell>| {
             // SAFETY: tasks at borders and in the queue are alive.
@@ -334,7 +337,7 @@ impl Core {
         border.or_else(|| self.tasks.ready.last_of(LOOKED_THROUGH, free))
     }
 
-    /// Sends a task on that arrived at this worker although it is parked.
+    /// Sends on to another worker a task that arrived at this worker although this worker is parked.
     pub(crate) fn send_on(&mut self, task: NonNull<TaskCell>) {
         // SAFETY: the task is one of the worker's live tasks.
         let spec = unsafe { task.as_ref() }.spec();
@@ -357,7 +360,7 @@ impl Core {
 
     /// Sends a task in the inbox on if it is wanted elsewhere; `task` carries the inbox's reference.
     pub(crate) fn forward(&mut self, task: NonNull<TaskCell>) -> bool {
-        // SAFETY: this is the inbox's reference.
+        // SAFETY: the inbox's reference keeps the task alive.
         let cell = unsafe { task.as_ref() };
         if cell.wanted.get() == NOBODY || !matches!(cell.state.get(), State::Idle | State::Ready) {
             return false;
@@ -387,17 +390,18 @@ impl Core {
         cell.state.set(State::Moving);
         cell.leave_worker();
         let shared = self.shared.clone();
-        // The time of a move is no part of the next dispatch.
+        // The time that the move takes must not count as part of the next dispatch.
         self.did_aside();
         if shared.home.inboxes[to as usize].push(task) == Pushed::Refused {
-            // The other worker has ended because the run is aborted, so the task stays here.
+            // The inbox refuses the task if the other worker has ended because the run is aborted; the task
+            // then stays here.
             self.arrive(task);
         }
     }
 
     /// Receives a task that was moved here; `task` carries the reference that keeps it alive.
     pub(crate) fn arrive(&mut self, task: NonNull<TaskCell>) {
-        // SAFETY: this is the reference that was handed over.
+        // SAFETY: the reference that was handed to this function keeps the task alive.
         let cell = unsafe { task.as_ref() };
         cell.place(self.worker);
         let from = cell.wanted.replace(NOBODY);
@@ -417,7 +421,7 @@ impl Core {
     }
 }
 
-/// The workers to which replicas move, as a letter to every worker.
+/// A letter to every worker that says to which worker each replica moves.
 struct Moves {
     of_replica: HashMap<u32, u32>,
 }

@@ -1,10 +1,11 @@
-//! How many workers take part: threads are added and parked while the runtime runs.
+//! Changes how many workers take part while the runtime runs, by starting and parking threads.
 //!
 //! Workers `0..taking_part` have the tasks; every other worker that has a thread is *parked*: it sleeps, and
-//! sends on tasks that still arrive. A change starts missing threads, then asks every worker for its tasks.
-//! The worker that answers last lets the mapper place all tasks again, and sends every worker a letter that
-//! says where its tasks go. The tasks move as in `moves`, so no message is lost or reordered. A task that
-//! moves between two workers meanwhile stays where it arrives, unless that worker is parked.
+//! sends on tasks that still arrive. A change of the number starts missing threads, then asks every worker
+//! which tasks it has. The worker that answers last lets the mapper place all tasks again, and sends every
+//! worker a letter that says where its tasks go. The tasks move as the module `moves` describes, so no
+//! message is lost or reordered. A task that moves between two workers while the workers answer stays where
+//! it arrives, unless the worker there is parked.
 
 use std::collections::HashMap;
 use std::ptr::NonNull;
@@ -27,11 +28,12 @@ pub struct Workers(pub(crate) Arc<Shared>);
 impl Workers {
     /// Lets `count` workers take part: missing threads are started, surplus workers give their tasks away,
     /// and the mapper places all tasks again. The call returns before the tasks have moved, because each
-    /// worker moves its tasks between two dispatches. With a space, the setting `exec.workers` does the same.
+    /// worker moves its tasks between two dispatches. If the runtime has a space, a change of the setting
+    /// `exec.workers` has the same effect.
     ///
     /// # Errors
-    /// `count` is not between 1 and [`Workers::max`]; the runtime has ended; or the system refuses a thread
-    /// or a file, in which case the workers that could be started take part.
+    /// If `count` is not between 1 and [`Workers::max`]; if the runtime has ended; or if the system refuses a
+    /// thread or a file, in which case the workers that could be started take part.
     pub fn set(&self, count: usize) -> Result<(), Error> {
         self.0.set_workers(count)
     }
@@ -54,7 +56,7 @@ impl std::fmt::Debug for Workers {
     }
 }
 
-/// The question which tasks each worker has, asked when the number of workers changes.
+/// A letter that asks every worker which tasks it has, sent when the number of workers changes.
 struct Census {
     workers: usize,
     unanswered: AtomicU32,
@@ -74,7 +76,7 @@ impl Asked for Census {
 }
 
 impl Census {
-    /// Places all tasks, in the order they were created.
+    /// Lets the mapper place all tasks, in the order in which they were created.
     fn conclude(&self, shared: &Shared) {
         let mut tasks = std::mem::take(&mut *lock(&self.tasks));
         tasks.sort_unstable_by_key(|(task, ..)| *task);
@@ -82,7 +84,7 @@ impl Census {
         let places = lock(&shared.mapping.placing).cut_anew(&specs);
         let mut of_replica = HashMap::new();
         let together = |((task, _, replica), place): (&(TaskId, TaskSpec, Option<u32>), usize)| {
-            // A replica's tasks go where the first of them goes.
+            // All tasks of a replica go to the worker to which the first of them goes.
             let place = replica.map_or(place, |replica| *of_replica.entry(replica).or_insert(place));
             (*task, place as u32)
         };
@@ -92,7 +94,7 @@ impl Census {
     }
 }
 
-/// The worker to which each task moves.
+/// A letter to every worker that says to which worker each task moves.
 struct Places {
     workers: usize,
     of_task: HashMap<TaskId, u32>,
@@ -142,7 +144,7 @@ impl Shared {
         if old != new {
             lock(&self.mapping.placing).set_workers(new);
             self.crew.taking_part.store(new, Ordering::Release);
-            // An error means the same as above.
+            // An error means that the space was removed, so no observer reads the value.
             let _ = self.tuning.settings.workers.show(new as u64);
             self.home.board.setting_adopted(self.tuning.settings.workers.name(), old as u64, new as u64);
             self.count_tasks();
@@ -172,7 +174,7 @@ impl Shared {
         Ok(())
     }
 
-    /// Asks every worker for its tasks, so that the mapper places them again.
+    /// Asks every worker which tasks it has, so that the mapper places all tasks again.
     fn count_tasks(&self) {
         let unanswered = AtomicU32::new(self.manned().len() as u32);
         let tasks = Mutex::default();

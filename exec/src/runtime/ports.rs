@@ -27,19 +27,20 @@ use crate::telemetry::StreamTelemetry;
 pub struct StreamSpec {
     /// The stream's name in the space, or 0.
     pub name: NameRef,
-    /// How many messages the stream holds (1 to 2^30); `None`: as many as the setting `exec.capacity` says.
+    /// How many messages the stream holds (1 to 2^30); with `None`, as many as the setting `exec.capacity`
+    /// says.
     pub capacity: Option<usize>,
 }
 
-/// The writing end of a stream. Dropping it closes the stream: the reader still reads what was written, then
-/// sees the end.
+/// The writing end of a stream. Dropping the writing end closes the stream: the reader still reads what was
+/// written, then sees the end.
 pub struct Out<T: Send + 'static> {
     ring: NonNull<Ring>,
     _messages: PhantomData<fn(T)>,
 }
 
-/// The reading end of a stream. If it is dropped before the stream's end, later pushes succeed, but their
-/// messages are dropped and counted.
+/// The reading end of a stream. If the reading end is dropped before the stream's end, later pushes succeed,
+/// but their messages are dropped and counted.
 pub struct In<T: Send + 'static> {
     ring: NonNull<Ring>,
     _messages: PhantomData<fn() -> T>,
@@ -132,7 +133,7 @@ impl<T: DeepSize + Send + 'static> Measured<T> {
     };
 
     /// # Safety
-    /// The conditions are those of [`stream::unpublished`].
+    /// The caller must meet the safety conditions of [`stream::unpublished`].
     unsafe fn size(ring: &Ring, at: usize) -> u64 {
         // SAFETY: guaranteed by the caller.
         unsafe { stream::unpublished(ring, at, T::deep_size) }
@@ -172,7 +173,8 @@ pub(crate) unsafe fn free<T>(ring: *mut Ring) {
     unsafe { stream::free_blocks::<T>(block) }
 }
 
-/// Notes that the dispatch found the stream empty. For a group of inputs `Inputs` notes it.
+/// Notes that the dispatch found the stream empty, unless the stream is in a group of inputs: for these
+/// `Inputs` notes whether all are empty.
 #[inline]
 fn note_empty(ring: &Ring) {
     if ring.group().is_none() {
@@ -180,7 +182,7 @@ fn note_empty(ring: &Ring) {
     }
 }
 
-/// The result of a search for room, before a push that knows of none.
+/// The result of a search for room before a push, if no room is known.
 enum Room {
     Some,
     Full,
@@ -190,7 +192,7 @@ enum Room {
 impl<T: Send + 'static> Out<T> {
     #[inline]
     pub(crate) fn ring(&self) -> &Ring {
-        // SAFETY: this end holds a reference.
+        // SAFETY: this end holds a reference to the ring.
         unsafe { self.ring.as_ref() }
     }
 
@@ -227,8 +229,8 @@ impl<T: Send + 'static> Out<T> {
         drop(message);
     }
 
-    /// The least number of messages that can be written now. If it is 0, the call notes that this stream
-    /// blocks the task.
+    /// A number of messages that can certainly be written now. If the number is 0, the call notes that this
+    /// stream blocks the task.
     #[inline]
     pub fn room(&mut self, cx: &mut Context<'_>) -> usize {
         let ring = self.ring();
@@ -244,14 +246,14 @@ impl<T: Send + 'static> Out<T> {
         ring.writing.limit.get() - ring.writing.pushed.get() + ring.writing.beyond.get() as usize
     }
 
-    /// The answer of [`Task::passes_to`](crate::Task::passes_to) for a task that passes messages on by this
-    /// stream.
+    /// What [`Task::passes_to`](crate::Task::passes_to) must return for a task that passes messages on by
+    /// this stream.
     #[inline]
     pub fn passes_to(&mut self) -> PassesTo<'_> {
         PassesTo { ring: self.ring, _out: PhantomData }
     }
 
-    /// Closes the stream, as dropping this end does.
+    /// Closes the stream, as dropping the writing end does.
     pub fn close(self, cx: &mut Context<'_>) {
         let _ = cx;
     }
@@ -259,7 +261,7 @@ impl<T: Send + 'static> Out<T> {
     #[inline(never)]
     fn reserve(&self, cx: &mut Context<'_>) -> Room {
         let ring = self.ring();
-        // SAFETY: the context's core outlives it, and we hold no other reference to it.
+        // SAFETY: the context's core outlives the context, and we hold no other reference to the core.
         let core = unsafe { cx.core().as_mut() };
         core.own_writer(self.ring);
         if core.handed.is_some() {
@@ -304,7 +306,7 @@ impl<T: Send + 'static> Drop for Out<T> {
 impl<T: Send + 'static> In<T> {
     #[inline]
     pub(crate) fn ring(&self) -> &Ring {
-        // SAFETY: this end holds a reference.
+        // SAFETY: this end holds a reference to the ring.
         unsafe { self.ring.as_ref() }
     }
 
@@ -331,14 +333,14 @@ impl<T: Send + 'static> In<T> {
             return None;
         }
         let message = take::<T>(ring);
-        // SAFETY: the context's core outlives it, and this is its thread.
+        // SAFETY: the context's core outlives the context, and this is the core's thread.
         unsafe { &(*cx.core().as_ptr()).used.popped_last }.set(self.ring.as_ptr());
         Some(message)
     }
 
     /// The next messages as a slice in the stream's memory, where the caller may read and change them: at
-    /// most `max`, and no more than are contiguous. Empty: no message is there now, or the stream has
-    /// [ended](In::ended).
+    /// most `max`, and no more than are contiguous. The slice is empty if no message is there now or the
+    /// stream has [ended](In::ended).
     #[inline(always)]
     #[cfg(not(loom))]
     pub fn upcoming(&mut self, cx: &mut Context<'_>, max: usize) -> &mut [T] {
@@ -356,7 +358,7 @@ impl<T: Send + 'static> In<T> {
     }
 
     /// Moves messages to `out`, as [`In::pop`], [`Out::push`] and [`Context::derived`] would one by one: the
-    /// next `count`, or as many of them as there are now and have room. Returns how many.
+    /// next `count` messages, or fewer if fewer messages or slots are there now. Returns how many.
     #[cfg(not(loom))]
     pub fn transfer(&mut self, cx: &mut Context<'_>, count: usize, out: &mut Out<T>) -> usize {
         let mut left = count;
@@ -374,8 +376,8 @@ impl<T: Send + 'static> In<T> {
         count - left
     }
 
-    /// Does what [`In::transfer`] does, but at most to the end of the block that `out` writes into, which has
-    /// room.
+    /// Moves messages like [`In::transfer`], but at most as many as fit into the block into which `out`
+    /// writes, which has room.
     #[cfg(not(loom))]
     fn transfer_to_block(&mut self, cx: &mut Context<'_>, count: usize, out: &mut Out<T>) -> usize {
         let mut left = count.min(out.ring().writing.limit.get() - out.ring().writing.pushed.get());
@@ -386,12 +388,12 @@ impl<T: Send + 'static> In<T> {
                 break;
             }
             left -= self.move_run(moved, out);
-            // SAFETY: the context's core outlives it, and this is its thread.
+            // SAFETY: the context's core outlives the context, and this is the core's thread.
             unsafe { &(*cx.core().as_ptr()).used.popped_last }.set(self.ring.as_ptr());
         }
         let moved = before - left;
         if cx.full && moved > 0 {
-            // SAFETY: the context's core outlives it, and we hold no other reference to it.
+            // SAFETY: the context's core outlives the context, and we hold no other reference to the core.
             unsafe { cx.core().as_mut() }.note_derived_run(out.ring(), moved);
         }
         moved
@@ -407,9 +409,9 @@ impl<T: Send + 'static> In<T> {
         let to_at = written.writing.pushed.get() & written.writing.mask.get() as usize;
         let count = count.min(written.writing.mask.get() as usize + 1 - to_at);
         let to = written.writing.slots.get().cast::<Slot<T>>();
-        // SAFETY: this thread has both ends. The messages in `from` are given away, by `popped`; the slots in
-        // `to` are free, by `limit`. Slots that hold messages and free ones do not overlap, not even in one
-        // ring.
+        // SAFETY: this thread has both ends. The messages in `from` are given away, because `popped` moves
+        // past them; the slots in `to` are free, as `limit` says. Free slots and slots that hold messages do
+        // not overlap, even if both streams are the same ring.
         unsafe { std::ptr::copy_nonoverlapping(from.add(from_at), to.add(to_at), count) };
         read.reading.popped.set(read.reading.popped.get() + count);
         written.writing.pushed.set(written.writing.pushed.get() + count);
@@ -427,7 +429,7 @@ impl<T: Send + 'static> In<T> {
         (ring.reading.slots.load(Ordering::Relaxed).cast(), at, side_by_side)
     }
 
-    /// Reads messages that no task will read, and drops them.
+    /// Reads messages from this stream and drops them, because no task reads `out` any more.
     #[cold]
     #[cfg(not(loom))]
     fn refuse(&mut self, cx: &mut Context<'_>, count: usize, out: &Out<T>) -> usize {
@@ -437,9 +439,9 @@ impl<T: Send + 'static> In<T> {
 
     /// Hands the next `count` of the [upcoming](In::upcoming) messages on, with the effect of
     /// [`In::transfer`]: the task that waits for the next message of `out` on this thread, as
-    /// [`Context::hands_on`] has just found, works on them in place. After `Some` the calling task must stop
-    /// now with this reason; until then it finds nothing more to read and no room. After `None` the caller
-    /// must transfer the messages.
+    /// [`Context::hands_on`] has just found, works on them in place. If the result is `Some`, the calling
+    /// task must stop now with the returned reason; until it stops, it finds nothing more to read and no
+    /// room. If the result is `None`, the caller must transfer the messages.
     #[cfg(not(loom))]
     #[inline]
     pub fn hand_on(&mut self, cx: &mut Context<'_>, count: usize, out: &mut Out<T>) -> Option<Stop> {
@@ -451,11 +453,12 @@ impl<T: Send + 'static> In<T> {
         {
             return None;
         }
-        // SAFETY: the slots of messages that stand side by side.
+        // SAFETY: the offset lies inside the block, because `readable` returned the slots and the index of a
+        // message in them.
         let first = unsafe { slots.add(at) }.cast();
         let to = Core::passer(cx.core(), written, first, count)
             .filter(|_| count <= written.capacity() as usize)?;
-        // SAFETY: the context's core outlives it, and we hold no other reference to it.
+        // SAFETY: the context's core outlives the context, and we hold no other reference to the core.
         let core = unsafe { cx.core().as_mut() };
         let end = written.writing.pushed.get() + count;
         if core.handed.is_some() || core.telemetry.measures() && written.telemetry.sizes_are_due(end) {
@@ -478,7 +481,7 @@ impl<T: Send + 'static> In<T> {
         Some(Stop::InputEmpty)
     }
 
-    /// Whether the writer is gone and everything was read.
+    /// Whether the writer is gone and all messages were read.
     pub fn ended(&self) -> bool {
         let ended = self.ring().ended();
         if ended {
@@ -487,7 +490,7 @@ impl<T: Send + 'static> In<T> {
         ended
     }
 
-    /// Messages published and not read yet.
+    /// The number of messages that were published and not read yet.
     pub fn len(&self) -> usize {
         self.ring().look_for_messages()
     }
@@ -511,7 +514,7 @@ impl<T: Send + 'static> In<T> {
 
     #[inline(never)]
     fn look(&self, cx: &mut Context<'_>) -> bool {
-        // SAFETY: the context's core outlives it, and we hold no other reference to it.
+        // SAFETY: the context's core outlives the context, and we hold no other reference to the core.
         let core = unsafe { cx.core().as_mut() };
         core.own_reader(self.ring);
         let ring = self.ring();

@@ -20,8 +20,8 @@ use crate::telemetry::{Cause, WatchedTask};
 use crate::wake;
 
 impl Shared {
-    /// Creates a blocking task and starts its thread, with streams that are opened before it runs. `core` is
-    /// the calling thread's. If the system refuses a thread, the task fails.
+    /// Creates a blocking task and starts its thread; the task's streams are opened before the thread runs.
+    /// `core` is the calling thread's core. If the system refuses a thread, the task fails.
     pub(crate) fn spawn_blocking<W>(
         self: &Arc<Shared>,
         core: NonNull<Core>,
@@ -32,7 +32,7 @@ impl Shared {
         W: FnOnce(&mut Blocking) -> Result<(), String> + Send + 'static,
     {
         let task = self.new_task(spec, None, true);
-        // SAFETY: the reference was just made.
+        // SAFETY: the reference to the task was just made, and keeps the task alive.
         let cell = unsafe { task.as_ref() };
         let id = cell.id;
         self.home.board.blocking_task_made(cell, spec.origin());
@@ -53,7 +53,7 @@ impl Shared {
     where
         W: FnOnce(&mut Blocking) -> Result<(), String> + Send + 'static,
     {
-        // SAFETY: the caller holds a reference to the task.
+        // SAFETY: the caller holds a reference to the task, so the task is alive.
         let cell = unsafe { task.as_ref() };
         let sleep = Arc::new(Sleep::default());
         self.own_threads.add(cell, sleep.clone());
@@ -69,9 +69,9 @@ impl Shared {
         }
     }
 
-    /// Makes a blocking task without a thread fail, and gives up the caller's reference.
+    /// Makes a blocking task for which there is no thread fail, and gives up the caller's reference.
     fn refuse(self: &Arc<Shared>, task: NonNull<TaskCell>, reason: String) {
-        // SAFETY: the caller holds a reference to the task.
+        // SAFETY: the caller holds a reference to the task, so the task is alive.
         let cell = unsafe { task.as_ref() };
         let outcome = Err(Fault::found(reason));
         // SAFETY: no thread has the task.
@@ -87,7 +87,7 @@ impl Shared {
 }
 
 impl Core {
-    /// Creates a task from a running one.
+    /// Creates a task while another task runs on the calling thread.
     pub(crate) fn spawn(core: NonNull<Core>, spec: TaskSpec, mut body: Box<dyn Task>) -> TaskId {
         let (shared, here, creator) = {
             // SAFETY: this is the thread's own core; the reference ends before a user's code runs.
@@ -95,7 +95,7 @@ impl Core {
             let here = if core.worker == FOREIGN { 0 } else { core.worker as usize };
             (core.shared.clone(), here, core.task.get())
         };
-        // `spawn_blocking` refuses a task for another node.
+        // `spawn_blocking` makes a task for another node fail.
         if shared.mapping.thread_per_task || spec.place.here().is_err() {
             return shared.spawn_blocking(core, spec, |ports| {
                 body.attach(ports);
@@ -122,7 +122,7 @@ impl Core {
         worker: u32,
         mut body: Box<dyn Task>,
     ) -> TaskId {
-        // SAFETY: the caller holds a reference to the task.
+        // SAFETY: the caller holds a reference to the task, so the task is alive.
         let cell = unsafe { task.as_ref() };
         let id = cell.id;
         cell.place(worker);
@@ -146,7 +146,7 @@ impl Core {
 
 /// Sends a new task to its worker; if that worker has ended, the task ends without having run.
 pub(crate) fn release_into(shared: &Shared, task: NonNull<TaskCell>) {
-    // SAFETY: the caller holds a reference to the task.
+    // SAFETY: the caller holds a reference to the task, so the task is alive.
     let cell = unsafe { task.as_ref() };
     let keep = cell.counted();
     cell.in_inbox.store(true, Ordering::Relaxed);
@@ -156,6 +156,6 @@ pub(crate) fn release_into(shared: &Shared, task: NonNull<TaskCell>) {
         shared.home.board.task_ended(cell, &Ok(()));
         shared.task_ended(cell, Ok(()));
     }
-    // SAFETY: the reference was counted above.
+    // SAFETY: this gives up the reference that was counted above.
     unsafe { TaskCell::release(keep) }
 }

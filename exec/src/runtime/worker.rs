@@ -18,14 +18,14 @@ use crate::telemetry::{Board, ObservedTask, RecordedTask, Recorder, ShownStream}
 /// The number of checks for work between two readings of the clock.
 const LOOKS: u32 = 16;
 
-/// The time for which a worker polls without `spin_loop`, which may take 140 cycles: as long as a message
-/// takes from one core to another.
+/// The time for which a worker polls without `spin_loop`. The instruction of `spin_loop` may take 140 cycles,
+/// as long as a message takes from one core to another.
 const BARE_NS: u64 = 2_000;
 
 /// Runs worker `number` until the runtime stops.
 pub(crate) fn run(shared: Arc<Shared>, number: u32, recorder: Option<Recorder>) {
     let _kept = (Keeps::<TaskCell>::new(), Keeps::<Ring>::new(), keep_observed(&shared.home.board));
-    // A refused pinning is ignored, because it costs speed and not correctness.
+    // An error of pinning is ignored, because an unpinned worker is slower but works.
     let pinned = shared.crew.processor_of(number).filter(|processor| affinity::pin(processor.number).is_ok());
     let mut core = Core::new(shared.clone(), number, recorder);
     core.telemetry.worker_begins(pinned);
@@ -42,7 +42,7 @@ pub(crate) fn run(shared: Arc<Shared>, number: u32, recorder: Option<Recorder>) 
     shared.home.admission.falls_asleep();
 }
 
-/// Keeps live rows for tasks and streams that will be made.
+/// Reserves rows of the live table for tasks and streams that will be made.
 fn keep_observed(board: &Board) -> impl Sized {
     board.space().map(|space| {
         let tasks = (Keeps::<ObservedTask>::new(), Keeps::<RecordedTask>::new());
@@ -89,8 +89,8 @@ impl Core {
         self.shared.spreading.has_waited(number, in_all);
     }
 
-    /// Returns when work came, or after a sleep. The result says whether this worker was marked as hungry
-    /// meanwhile, and whether it slept.
+    /// Waits until there is work, or until the worker has slept. The result says whether this worker was
+    /// marked as hungry while it waited, and whether it slept.
     fn look_out(&mut self, before: u64) -> (bool, bool) {
         let spin_ticks = self.shared.tuning.spin_ticks(&mut self.telemetry);
         let ask_ticks = self.shared.clock.ns_to_ticks(ASK_AFTER_NS).min(spin_ticks);
@@ -136,12 +136,12 @@ impl Core {
     }
 }
 
-/// Refuses more tasks and drops those that never ran.
+/// Closes a worker's inbox: further tasks are refused, and tasks in the inbox, which never ran, are dropped.
 fn close_inbox(core: NonNull<Core>, shared: &Shared, number: u32) {
     let inbox = &shared.home.inboxes[number as usize];
     for task in inbox.shut() {
-        // SAFETY: this is the thread's own core, adopting runs no user's code, and the inbox's reference now
-        // belongs to this call.
+        // SAFETY: this is the thread's own core, adopting a task runs no user's code, and the inbox's
+        // reference to the task now belongs to this call.
         unsafe {
             let core = &mut *core.as_ptr();
             match task.as_ref().state.get() {

@@ -4,30 +4,31 @@
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Part {
     pub(crate) worker: usize,
-    /// The part's time in the window.
+    /// The processor time that the part used in the measured window, in ticks of the clock.
     pub(crate) ticks: u64,
-    /// Whether the part consists of many light replicas. Part of a lump's gain is lost on the way to another
-    /// worker, so the gain must be larger.
+    /// Whether the part consists of many light replicas. A part of many light replicas (a *lump*) loses some
+    /// of its gain because its messages must pass to another worker, so its gain must be larger.
     pub(crate) is_lump: bool,
-    /// The only worker to which this part may move, for a single light replica.
+    /// The only worker to which this part may move, if the part is a single light replica.
     pub(crate) only_to: Option<usize>,
 }
 
-/// Moves are made only if they reduce the load of the most loaded worker to this percentage or less. For a
-/// move of one lump, `LEFT_BY_LUMP` is the limit.
+/// Moves are made only if they reduce the load of the most loaded worker to this percentage or less. If only
+/// one lump moves, `LEFT_BY_LUMP` is the limit.
 const LEFT_AT_MOST: u64 = 92;
 const LEFT_BY_LUMP: u64 = 75;
 /// The percentage corresponding to [`LEFT_AT_MOST`] for moves that are only tried.
 const LEFT_BY_TRIAL: u64 = 97;
-/// The number of parts that are considered, the largest ones; the others stay where they are.
+/// The number of parts that may move: the largest ones are considered, and all others stay where they are.
 const WEIGHED_MAX: usize = 256;
 
-/// The moves, as part and worker, that reduce the load of the most loaded worker. `load` is the load of each
-/// worker, including its parts.
+/// Chooses moves (each is a part and a worker) that reduce the load of the most loaded worker. `load` is the
+/// load of each worker, including the load of its parts.
 pub(crate) fn moves(mut load: Vec<u64>, parts: &[Part]) -> Vec<(usize, usize)> {
     let before = most(&load);
     let mut balance = Balance::new(parts);
-    // Each step reduces the load of the most loaded worker. Most steps move one part once.
+    // The number of steps is bounded. Each step reduces the load of the most loaded worker, and most parts
+    // move at most once.
     for _ in 0..2 * WEIGHED_MAX {
         if !balance.step(&mut load) {
             break;
@@ -50,7 +51,7 @@ struct Balance {
     parts: Vec<(usize, Part)>,
 }
 
-/// A change of the placement, and how much it takes off the most loaded worker.
+/// A change of the placement, and by how much it reduces the load of the most loaded worker.
 #[derive(Clone, Copy)]
 struct Step {
     out: usize,
@@ -90,7 +91,8 @@ impl Balance {
         true
     }
 
-    /// The step that leaves the least load on the more loaded of two workers with loads that differ by `gap`.
+    /// The step between two workers, whose loads differ by `gap`, after which the more loaded of the two has
+    /// the least load.
     fn best(&self, from: usize, to: usize, gap: u64, load: u64) -> Option<Step> {
         let on =
             |worker: usize| self.parts.iter().enumerate().filter(move |(_, (_, part))| part.worker == worker);
@@ -110,7 +112,8 @@ impl Balance {
                 ticks: part.ticks - other.ticks,
             })
         });
-        // An exchange is two moves, so it must leave clearly less load than a single move, and than no move.
+        // An exchange of parts is two moves, so it must leave clearly less load than the best single move and
+        // than no move.
         let pair = pairs.filter(|step| step.ticks < gap && left(step.ticks) * 50 < load * 49);
         let pair = pair.min_by_key(|step| left(step.ticks));
         let pair =
@@ -167,8 +170,8 @@ mod tests {
             let all: Vec<(usize, u64)> = (1..=replicas).map(|k| (0, 1_000_000 / k)).collect();
             let even = all.iter().map(|part| part.1).sum::<u64>() / 2;
             let (_, load) = after(&all, &[0, 0]);
-            // For five parts the best division leaves 1.2 million ticks on one worker, where half of all is
-            // 1.142 million.
+            // Five parts cannot be divided evenly: the best division leaves 1.2 million ticks on one worker,
+            // while half of the sum is 1.142 million.
             assert!(most(&load) <= even * 106 / 100, "{replicas}: {load:?}");
         }
     }

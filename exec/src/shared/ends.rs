@@ -1,4 +1,4 @@
-//! Counts which tasks were made and which have ended, which the end of a run waits for.
+//! Counts the tasks that were made and the tasks that have ended; a run ends when all its tasks have ended.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, PoisonError};
@@ -18,7 +18,7 @@ pub struct Failure {
     pub component: crate::SiteRef,
     /// The error's text.
     pub message: String,
-    /// Whether the task panicked (otherwise the runtime ended it).
+    /// Whether the task panicked; if not, the runtime ended the task because it could not go on.
     pub panicked: bool,
 }
 
@@ -28,7 +28,7 @@ pub const FAILURES_KEPT: usize = 100;
 /// The tasks of a runtime, by number.
 pub(crate) struct Ends {
     next_task: AtomicU64,
-    /// Tasks that have not ended.
+    /// The number of tasks that have not ended.
     live: AtomicU64,
     bad: Mutex<Bad>,
     all_ended: Condvar,

@@ -1,5 +1,5 @@
-//! Letters: requests of other threads to a worker, or to a task with a thread of its own, which answers them
-//! between two dispatches.
+//! Letters: requests of other threads to a worker or to a task with a thread of its own; the receiver answers
+//! a letter between two dispatches.
 
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -23,13 +23,13 @@ pub(crate) trait Answering {
     fn tasks(&self) -> &[NonNull<TaskCell>];
     /// The task that owns the thread, if it is a task's own thread.
     fn own_task(&self) -> Option<&TaskCell>;
-    /// Moves a task of the worker that is ready or idle.
+    /// Moves one of the worker's tasks, which must be ready or idle, to worker `to`.
     fn give(&mut self, task: NonNull<TaskCell>, to: u32);
     /// Parks the worker from now on, or lets it take part again.
     fn park(&mut self, parked: bool);
 }
 
-/// A worker's copy of a request, and the letter before it.
+/// A request as it was sent to one worker, and the letter that was sent to this worker before it.
 struct Letter {
     next: *mut Letter,
     asked: Arc<dyn Asked>,
@@ -37,7 +37,8 @@ struct Letter {
 
 /// A worker's letters.
 pub(crate) struct Letters {
-    /// The newest letter. Pushed by any thread (sequentially consistent), taken by the worker (acquire).
+    /// The newest letter. Any thread pushes letters (sequentially consistent), and the worker takes them
+    /// (acquire).
     newest: AtomicPtr<Letter>,
 }
 
@@ -82,8 +83,8 @@ impl Letters {
         self.newest.load(Ordering::Relaxed).is_null()
     }
 
-    /// Whether there are no letters, for a thread that is about to sleep: sequentially consistent with their
-    /// writers.
+    /// Whether there are no letters. The load is sequentially consistent with the stores of the letters'
+    /// writers, as a thread that is about to sleep needs.
     pub(crate) fn is_empty_for_sure(&self) -> bool {
         self.newest.load(Ordering::SeqCst).is_null()
     }

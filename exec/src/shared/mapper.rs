@@ -1,4 +1,4 @@
-//! The mapper: which worker a new task runs on.
+//! The mapper, which chooses the worker on which a new task runs.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
@@ -11,18 +11,19 @@ use crate::task::spec::TaskSpec;
 /// How tasks are placed. A [`TaskSpec::place`] overrides every mapper.
 #[derive(Clone)]
 pub enum Mapper {
-    /// Keeps neighbours together. Tasks created before the start are cut, in order, into one piece for each
-    /// worker, by weight. Replicas of a [`Spread`](crate::Spread) are placed and moved by their cost. Any
-    /// other task created while running stays with its creator until `block` tasks of its component and its
-    /// creator's component were placed there; then the next worker gets the next `block`.
+    /// Keeps neighbours together. The tasks created before the start, in their order, are divided into
+    /// consecutive pieces of about equal weight, one for each worker. Replicas of a [`Spread`](crate::Spread)
+    /// are placed and moved by their cost. Any other task created while running stays with its creator until
+    /// `block` tasks of its component and its creator's component were placed there; after that, the next
+    /// worker gets the next `block` of such tasks.
     Contiguous {
-        /// The number of tasks of a kind that stay together.
+        /// The number of consecutive tasks of the same kind that are placed on the same worker.
         block: usize,
     },
     /// Chooses the workers in turn.
     RoundRobin,
-    /// Chooses the worker with the least weight of live tasks, and among equals the creator's. Of the tasks
-    /// created before the start the heaviest are placed first.
+    /// Chooses the worker whose live tasks have the least weight together, and among equally loaded workers
+    /// the creator's. Of the tasks created before the start the heaviest are placed first.
     LeastLoaded,
     /// Calls the user's function for the worker's number, which is taken modulo the number of workers that
     /// take part.
@@ -46,7 +47,8 @@ impl std::fmt::Debug for Mapper {
     }
 }
 
-/// A mapper and its state: a counter for each kind of task and each worker, however many tasks there were.
+/// A mapper and its state, whose size depends on the numbers of kinds of task and of workers and not on the
+/// number of tasks.
 pub(crate) struct Placing {
     mapper: Mapper,
     workers: usize,
@@ -86,7 +88,7 @@ fn weight(spec: &TaskSpec) -> u64 {
 }
 
 impl Placing {
-    /// A mapper for `workers` workers at first, and at most `most`.
+    /// A mapper for `workers` workers at first, and for at most `most` workers later.
     pub(crate) fn new(mapper: Mapper, workers: usize, most: usize) -> Placing {
         Placing { mapper, workers, next: 0, placed: HashMap::default(), loads: vec![0; most] }
     }
@@ -113,12 +115,13 @@ impl Placing {
         }
     }
 
-    /// The workers of tasks created before the start, in their order.
+    /// Chooses the workers of the tasks created before the start; the result is in the order of `specs`.
     pub(crate) fn cut(&mut self, specs: &[TaskSpec]) -> Vec<usize> {
         if !matches!(self.mapper, Mapper::Contiguous { .. }) {
             return self.one_by_one(specs);
         }
-        // Tasks that the user placed do not shift the pieces of the others.
+        // The weights of tasks that the user placed are left out, so they do not change how the other tasks
+        // are divided.
         let total: u64 = specs.iter().filter(|spec| spec.place.worker.is_none()).map(weight).sum();
         let mut before = 0;
         let mut places = Vec::with_capacity(specs.len());
@@ -136,9 +139,10 @@ impl Placing {
         places
     }
 
-    /// The workers for tasks that already run, as if these were created before the start.
+    /// Chooses workers for tasks that already run, as if the tasks had been created before the start.
     pub(crate) fn cut_anew(&self, specs: &[TaskSpec]) -> Vec<usize> {
-        // The loads of the workers change with the moves themselves, so a copy computes the cut.
+        // The loads of the workers change only when the tasks move, so a copy of the mapper computes the new
+        // places.
         Placing::new(self.mapper.clone(), self.workers, self.loads.len()).cut(specs)
     }
 
@@ -170,14 +174,14 @@ impl Placing {
         worker
     }
 
-    /// A task that was placed has ended on `worker`.
+    /// Notes that a task that this mapper placed has ended on `worker`.
     pub(crate) fn ended(&mut self, spec: &TaskSpec, worker: u32) {
         if let Some(load) = self.loads.get_mut(worker as usize) {
             *load = load.saturating_sub(weight(spec));
         }
     }
 
-    /// A task has moved.
+    /// Notes that a task has moved to another worker.
     pub(crate) fn moved(&mut self, spec: &TaskSpec, from: u32, to: u32) {
         self.ended(spec, from);
         self.loads[to as usize] += weight(spec);

@@ -11,7 +11,7 @@ use crate::task::spec::TaskSpec;
 /// The mapper of a runtime.
 pub(crate) struct Mapping {
     pub(crate) placing: Mutex<Placing>,
-    /// Whether the user's mapper places tasks, so no worker steals.
+    /// Whether the user's own mapper places tasks, in which case no worker steals tasks.
     pub(crate) places: bool,
     /// Whether the mapper must be notified of tasks that end or move.
     weighs: bool,
@@ -40,14 +40,14 @@ impl Mapping {
         lock(&self.placing).place(spec, creator, here)
     }
 
-    /// A task has ended.
+    /// Notes for the mapper that a task has ended.
     pub(crate) fn task_ended(&self, task: &TaskCell) {
         if self.weighs && !task.blocking {
             lock(&self.placing).ended(&task.spec(), task.worker());
         }
     }
 
-    /// A task changed workers.
+    /// Notes for the mapper that a task changed workers.
     pub(crate) fn task_moved(&self, task: &TaskCell, from: u32) {
         if self.weighs {
             lock(&self.placing).moved(&task.spec(), from, task.worker());

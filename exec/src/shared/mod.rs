@@ -46,7 +46,7 @@ pub(crate) struct Shared {
     pub(crate) home: Arc<Home>,
     pub(crate) clock: Clock,
     pub(crate) tuning: Tuning,
-    /// The field is set once, when the workers must end.
+    /// Whether the workers must end. The field is set once.
     pub(crate) stop: AtomicBool,
     pub(crate) crew: Crew,
     pub(crate) post: Post,
@@ -60,7 +60,7 @@ pub(crate) struct Shared {
 
 /// The workers' threads.
 pub(crate) struct Crew {
-    /// How many workers have a thread, and how many of those take part. The field is written under the lock
+    /// How many workers have a thread, including workers that are parked. The field is written under the lock
     /// of `threads`.
     pub(crate) manned: AtomicUsize,
     pub(crate) taking_part: AtomicUsize,
@@ -107,14 +107,15 @@ impl Shared {
         }))
     }
 
-    /// Resets settings after the end of their leases. The caller is a thread that runs no tasks and wakes at
+    /// Sets settings back whose leases have ended. The caller is a thread that runs no tasks and wakes at
     /// intervals.
     pub(crate) fn see_to_leases(&self) {
         // An error means that the space was removed, so no process can change a setting.
         _ = self.home.board.space().map(Space::see_to_leases);
     }
 
-    /// Lets held sources continue if no thread has adopted the present limit yet; the sources then adopt it.
+    /// If no thread has adopted the present limit on unfinished inputs yet, lets the held sources continue,
+    /// so that they adopt the limit.
     pub(crate) fn look_at_limit(&self) {
         if !self.tuning.is_limit_adopted() {
             self.home.admission.let_in();
@@ -128,7 +129,8 @@ impl Shared {
         (id, capacity.clamp(1, 1 << 30))
     }
 
-    /// A new task's cell, counted as alive; the caller owns its one reference.
+    /// Makes the cell of a new task, which is counted as alive; the caller owns the only reference to the
+    /// cell.
     pub(crate) fn new_task(
         &self,
         spec: TaskSpec,
@@ -136,7 +138,8 @@ impl Shared {
         blocking: bool,
     ) -> NonNull<TaskCell> {
         let is_shown = blocking || self.tuning.mode_now() != Mode::Off;
-        // Only a user's mapper reads the whole specification.
+        // The cell keeps the whole specification only if a user's mapper places tasks, because only such a
+        // mapper reads it.
         let kind = Kind { blocking, is_shown, keeps_spec: self.mapping.places };
         TaskCell::new(self.home.clone(), self.ends.task_made(), spec, body, kind)
     }

@@ -17,14 +17,14 @@ pub struct Options {
     pub workers: usize,
     /// The greatest number of workers if some are added while the runtime runs
     /// ([`Runtime::workers`](crate::Runtime::workers), the setting `exec.workers`); no fewer than `workers`.
-    /// Default: the same as that of `workers`.
+    /// By default as many as by default for `workers`.
     pub workers_max: usize,
     /// Whether each worker is bound to a core of its own; cores of one NUMA node follow one another.
     pub pin: bool,
     /// How tasks are placed on workers.
     pub mapper: Mapper,
     /// The space into which events are recorded; `None`: nothing is recorded. A build with `--cfg
-    /// thalweg_no_probes`, the baseline for measurements, ignores it.
+    /// thalweg_no_probes`, the baseline for measurements, ignores this option.
     pub space: Option<Space>,
     /// How much is recorded at first; the setting `monitor.mode` changes it during the run.
     pub mode: Mode,
@@ -32,26 +32,28 @@ pub struct Options {
     pub quantum: usize,
     /// The capacity of a stream in messages, unless its own specification says otherwise.
     pub capacity: usize,
-    /// The number of messages under way in streams from which on no source reads a further input
-    /// ([`Blocking::admit`](crate::Blocking::admit)); 0: no limit.
+    /// The limit on messages under way in streams: while there are so many, no source reads a further input
+    /// ([`Blocking::admit`](crate::Blocking::admit)). 0 means no limit.
     pub unfinished: u64,
     /// Which ready task a worker takes next.
     pub order: Order,
-    /// How long a dispatch should last, in microseconds: the number of its messages follows from this time.
+    /// How long a dispatch should last, in microseconds: the number of messages that a dispatch may read is
+    /// computed from this time.
     pub quantum_us: u64,
     /// How long a worker without work spins before it sleeps, in microseconds.
     pub spin_us: u64,
-    /// Whether a worker that has waited for a while gets tasks of a busy one, for good. Tasks that were
-    /// placed by name ([`TaskSpec::place`](crate::TaskSpec::place)) or by [`Mapper::User`] stay.
+    /// Whether a worker that has waited for a while gets tasks of a busy worker and keeps them. Tasks that
+    /// were placed by name ([`TaskSpec::place`](crate::TaskSpec::place)) or by [`Mapper::User`] stay.
     pub steal: bool,
     /// Whether the replicas of a split move to where there is time for them ([`Spread`](crate::Spread)), if
-    /// the mapper is [`Mapper::Contiguous`] and nothing is stolen.
+    /// the mapper is [`Mapper::Contiguous`] and `steal` is off.
     pub spread: bool,
     /// Whether each task has a thread of its own, like a blocking task, for comparison with workers, which
     /// then have no work.
     pub thread_per_task: bool,
-    /// Whether it is recorded what of tasks' busy time was work: threads are looked at while they run tasks, and asked for their
-    /// processor time at the end of long dispatches. To be switched off only for measuring what that costs.
+    /// Whether the runtime records which part of tasks' busy time was work. To know it, the runtime samples
+    /// threads while they run tasks, and asks the kernel for their processor time at the end of long
+    /// dispatches. Switch `accounts` off only to measure what the recording costs.
     pub accounts: bool,
 }
 

@@ -1,4 +1,4 @@
-//! The tasks with threads of their own, as other threads see them.
+//! What other threads know of the tasks with threads of their own.
 
 use std::collections::HashMap;
 use std::ptr::NonNull;
@@ -25,7 +25,7 @@ pub(crate) struct OwnThreads {
 }
 
 impl OwnThreads {
-    /// A task is about to get a thread.
+    /// Adds a task that is about to get a thread.
     pub(crate) fn add(&self, task: &TaskCell, sleep: Arc<Sleep>) {
         lock(&self.tasks).insert(task.id, (Handed(task.counted_reference()), sleep));
     }
@@ -33,12 +33,12 @@ impl OwnThreads {
     /// Goes through the blocking tasks that have not ended.
     pub(crate) fn each(&self, mut each: impl FnMut(&TaskCell, &Sleep)) {
         for (task, sleep) in lock(&self.tasks).values() {
-            // SAFETY: the map holds a reference.
+            // SAFETY: the map holds a reference to the task, so the task is alive.
             each(unsafe { task.0.as_ref() }, sleep);
         }
     }
 
-    /// Keeps a blocking task's thread until it has ended. A panic in it is caught and reported with the
+    /// Keeps a blocking task's thread until it has ended. A panic in the task is caught and reported with the
     /// task's end, so the thread's result is ignored.
     pub(crate) fn keep(&self, thread: JoinHandle<()>) {
         let mut threads = lock(&self.threads);
@@ -49,10 +49,10 @@ impl OwnThreads {
         ended.into_iter().for_each(|thread| _ = thread.join());
     }
 
-    /// A blocking task ends, so an abort need not wake it any more.
+    /// Removes a blocking task that ends, so that an abort no longer wakes it.
     pub(crate) fn forget(&self, id: TaskId) {
         if let Some((task, _)) = lock(&self.tasks).remove(&id) {
-            // SAFETY: the map holds a reference.
+            // SAFETY: the map holds a reference to the task, so the task is alive.
             unsafe { TaskCell::release(task.0.as_ptr()) }
         }
     }
@@ -73,12 +73,12 @@ impl OwnThreads {
     }
 }
 
-/// The state of a blocking task's waits for its streams, as other threads see it, and what they ask the task
-/// meanwhile.
+/// What other threads know of a blocking task's waits for its streams, and what they ask the task while it
+/// waits.
 #[derive(Default)]
 pub(crate) struct Sleep {
-    /// A counter that grows by two whenever a wait begins or ends, so half of it is odd during a wait; it is
-    /// one more if the wait is for room. The field is written by the task's thread (release).
+    /// A counter that grows by two whenever a wait begins or ends, so half of it is odd during a wait. The
+    /// counter's lowest bit is 1 during a wait for room. The field is written by the task's thread (release).
     waits: AtomicU64,
     /// A question that the task's thread answers between two checks of whether it was woken.
     asked: Mutex<Option<Arc<dyn Asked>>>,
@@ -103,15 +103,15 @@ impl Sleep {
         self.waits.load(Ordering::Acquire)
     }
 
-    /// The number of the wait for streams that the task is in, if its thread sleeps in one, and whether the
-    /// wait is for room.
+    /// If the task's thread sleeps in a wait for streams, the number of that wait, and whether it is a wait
+    /// for room.
     pub(crate) fn now(&self, task: &TaskCell) -> Option<(u64, bool)> {
         let asleep = task.parker.is_asleep();
         let wait = self.wait();
         (asleep && wait & Sleep::WAITS != 0).then_some((wait, wait & Sleep::ROOM != 0))
     }
 
-    /// Asks the task, which answers as soon as it waits for streams and was not woken.
+    /// Asks the task a question, which it answers as soon as it waits for streams and was not woken.
     pub(crate) fn ask(&self, task: &TaskCell, asked: Arc<dyn Asked>) {
         *lock(&self.asked) = Some(asked);
         task.home.admission.unpark(&task.parker);
@@ -124,5 +124,5 @@ impl Sleep {
 
 /// The only reference to a new task, which is passed to a worker.
 pub(crate) struct Handed(pub(crate) NonNull<TaskCell>);
-// SAFETY: any thread may refer to a `TaskCell` and release it.
+// SAFETY: any thread may hold a reference to a `TaskCell` and give it up.
 unsafe impl Send for Handed {}

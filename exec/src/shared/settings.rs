@@ -5,7 +5,7 @@ use thalweg_space::{Adoption, Affects};
 use crate::telemetry::Mode;
 
 thalweg_space::settings! {
-    /// The settings that can be changed while a runtime runs. `Settings::DECLARED` describes each;
+    /// The settings that can be changed while a runtime runs. `Settings::DECLARED` describes each setting;
     /// [`Options`](crate::Options) give the initial values of some.
     pub struct Settings {
         /// How much is recorded
@@ -52,7 +52,8 @@ thalweg_space::settings! {
             default: 30,
             adoption: Adoption::NextDispatch,
         },
-        /// Messages that a stream holds where the network's text does not say; an existing stream takes the new value when it is next full
+        /// The most messages that a stream holds if the network's text gives it no capacity; an existing
+        /// stream adopts a new value when it is next full
         capacity: {
             name: "exec.capacity",
             unit: "messages",
@@ -62,7 +63,7 @@ thalweg_space::settings! {
             affects: Affects::Stream,
             adoption: Adoption::NextDispatch,
         },
-        /// Sources read no further input while so many messages are under way in streams; 0: no limit
+        /// Sources read no further input while this many messages are under way in streams; 0: no limit
         unfinished: {
             name: "exec.unfinished",
             unit: "messages",
@@ -71,13 +72,15 @@ thalweg_space::settings! {
         },
         /// Which ready task a worker takes next: the first, or the one with most messages to read and fewest unread behind it
         order: { name: "exec.order", choices: &Order::NAMES, adoption: Adoption::NextDispatch },
-        /// Whether workers without work get tasks of busy ones
+        /// Whether workers without work get tasks of busy workers
         steal: SWITCH { name: "exec.steal", adoption: Adoption::NextDispatch },
-        /// Whether replicas of a split move to where there is time for them
+        /// Whether replicas of a split move to workers that have time for them
         spread: SWITCH { name: "exec.spread", default: 1, adoption: Adoption::NextDispatch },
-        /// Percent of messages' work that reading the clock for each may take, in mode full, and that taking the sizes of some may; 0: neither is done; 100: the size of every message is taken
+        /// The percentage of messages' work that may be spent on reading the clock for each message (mode
+        /// full), and on measuring the sizes of some messages; 0: neither is done; 100: the size of every
+        /// message is measured
         clock_budget: { name: "exec.clock_budget", unit: "%", max: 100, default: 1, affects: Affects::Task },
-        /// The task that takes longer than it needs (`thalweg diagnose --perturb`)
+        /// The task that is made slower (`thalweg diagnose --perturb`)
         delay_task: { name: "exec.delay_task", affects: Affects::Task },
         /// How much longer it takes for each message
         delay_ns: { name: "exec.delay_ns", unit: "ns", max: 1_000_000_000, affects: Affects::Task },
@@ -85,7 +88,7 @@ thalweg_space::settings! {
         delay_second_task: { name: "exec.delay_second_task", affects: Affects::Task },
         /// How much longer the second task takes for each message
         delay_second_ns: { name: "exec.delay_second_ns", unit: "ns", max: 1_000_000_000, affects: Affects::Task },
-        /// Until when both tasks take longer, by the space's clock
+        /// Until when the one or two tasks are made slower, by the space's clock
         delay_until: { name: "exec.delay_until", unit: "ticks", affects: Affects::Task },
     }
 }
@@ -94,8 +97,8 @@ thalweg_space::settings! {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Order {
-    /// The task that became ready first. Tasks that were given messages go before all others, the last of
-    /// them first.
+    /// The task that became ready first. Tasks to which another task has just written messages go before all
+    /// others, the latest of them first.
     #[default]
     Fifo,
     /// Of the first few tasks the one with the greatest demand: the messages that it has to read, less those

@@ -1,22 +1,24 @@
-//! The replicas of a split, spread over the workers by what they cost.
+//! Spreads the replicas of a split over the workers, by the cost of each replica.
 //!
 //! A [`Spread`] stands for the replicas of one split; a [`Replica`] for a few tasks that are placed and moved
 //! together.
 //!
 //! **A new replica** goes to the worker where the replicas' outputs are joined: records that are cheap to
 //! work on cross from the dispatcher in batches, and the many short outputs stay on one worker. If messages
-//! of its siblings are known to take long, the workers get new replicas in turn.
+//! of its siblings (the other replicas of the split) are known to take long, the workers get new replicas in
+//! turn.
 //!
 //! **Later** replicas move. Each worker sums up its samples of dispatches (see `Core::adapt`) for each
 //! replica, and now and then adds the sums to the [`Table`]. The thread that finds that a check is due asks
 //! whether a worker was busy all the time while it could have given some of its load to another
 //! ([`balance`](crate::shared::balance)), and sends letters with the moves. A replica's load is the time that
-//! it took in the window ([`Family::expected`]) and the time that its waiting messages will take, because two
-//! workers that are both busy all the time may have very different amounts of work before them. Replicas with
-//! light messages stay and move together; a light replica with many messages may be tried alone on the other
-//! of the two workers that these messages pass anyway (`spread/trial.rs`). A replica rests after a move,
-//! eight times as long after each further one; a replica that the user moved stays. So spreading adds no work
-//! to the path of a message, and none at all without replicas.
+//! it took since the window of measurement began ([`Family::expected`]) and the time that its waiting
+//! messages will take, because two workers that are both busy all the time may have very different amounts of
+//! work before them. Replicas with light messages stay and move together; a light replica with many messages
+//! may be tried alone on the other one of the two workers that its messages pass in any case
+//! (`spread/trial.rs`). A replica stays on its worker for a while after its first move, and eight times as
+//! long after each further move; a replica that the user moved is not moved again. Because samples are used,
+//! spreading adds no work to the path of a message, and without replicas no work at all.
 
 mod parts;
 mod trial;
@@ -40,36 +42,39 @@ use crate::task::spec::{Replica, TaskSpec};
 use parts::{Family, Kind, Parts};
 use trial::{Rates, Trial};
 
-/// A replica is heavy if its work is worth the way to another worker: if its messages and dispatches took
-/// longer than these prices. A heavy replica becomes light again below the lower numbers of [`LIGHT`].
+/// A replica is heavy, that is, worth running on another worker, if its messages and dispatches took longer
+/// than this price. A heavy replica becomes light again below the lower price [`LIGHT`].
 const HEAVY: Price = Price { cold_ns: COLD_NS, message_ns: 350, dispatch_ns: 600 };
 const LIGHT: Price = Price { cold_ns: 0, message_ns: 250, dispatch_ns: 400 };
 /// The additional time that a replica's first messages may take, because their code and memory are not in the
 /// caches yet.
 const COLD_NS: u64 = 20_000;
-/// How many replicas may add the time of their first messages to the estimate for all replicas.
+/// How many replicas may contribute the time of their first messages to the estimate for all replicas of the
+/// split.
 const COLD_REPLICAS: u64 = 4;
 /// The number of messages after which a replica that is not heavy is light.
 const LIGHT_FROM: u64 = 64;
 /// A worker that is busy for less than this share of the window, in percent, gives no replica away.
 const BUSY_PERCENT: u64 = 80;
-/// The time between two checks of the workers' loads: at first, when a replica is made, and at most. The time
-/// doubles with each check.
+/// The time between two checks of the workers' loads, in nanoseconds: at first, after a replica is made, and
+/// at most. The time doubles with each check.
 const LOOK_NS: (u64, u64, u64) = (200_000, 1_000_000, 50_000_000);
-/// A check takes less than the time until the next check divided by this.
+/// The time until the next check is at least this many times as long as the check took.
 const LOOK_COST: u64 = 32;
-/// How long a replica stays after its first move; eight times as long after each further one.
+/// How long a replica stays on its worker after its first move, in nanoseconds; after each further move it
+/// stays eight times as long.
 const REST_NS: u64 = 4_000_000;
 const REST_GROWS: u64 = 8;
-/// About how many messages of a spread its estimate remembers.
+/// The number of messages of a split on which the estimate of their cost is based: older messages count less
+/// and less.
 const REMEMBERED: u64 = 1 << 20;
-/// The siblings' estimate weighs as much as this many samples of a replica.
+/// The weight of the estimate for all replicas of a split, as a number of samples of a single replica.
 const PRIOR_SAMPLES: u64 = 2;
-/// A sample counts at most this many times the mean time of the replica's messages so far, because the worker
-/// may have had no processor.
+/// A sample counts at most this many times the mean time of the replica's messages so far, because during a
+/// long sample the worker may have had no processor.
 const OUTLIER: u64 = 8;
 
-/// The cost of running work on another worker, below which the work is not worth a move.
+/// The cost of running work on another worker; work that takes less time is not worth a move.
 #[derive(Clone, Copy)]
 struct Price {
     cold_ns: u64,
@@ -112,7 +117,7 @@ impl Work {
 }
 
 /// The replicas of a split, for which the runtime chooses and changes the workers. A spread has no effect if
-/// the user places the tasks, or if there is one worker.
+/// the user places the tasks, or if there is only one worker.
 #[derive(Clone, Default)]
 pub struct Spread(pub(crate) Option<Arc<Siblings>>);
 
@@ -120,11 +125,12 @@ pub struct Spread(pub(crate) Option<Arc<Siblings>>);
 #[derive(Default)]
 pub(crate) struct Siblings {
     /// Counted references to the task that distributes messages to the replicas and to the task that joins
-    /// their outputs. Each is set once, the second before any replica is made.
+    /// their outputs. Each of the two pointers is set once; that to the joining task is set before any
+    /// replica is made.
     dealt_by: AtomicPtr<TaskCell>,
     joined_by: AtomicPtr<TaskCell>,
-    /// The samples of all replicas. `next` is the worker that gets the next heavy replica; its accesses are
-    /// relaxed.
+    /// The samples of all replicas of the split. `next` is the worker that gets the next heavy replica; the
+    /// field is accessed relaxed.
     work: Mutex<Work>,
     next: AtomicUsize,
     #[cfg(test)]
@@ -169,8 +175,8 @@ impl Siblings {
         Some((worker_of(&self.dealt_by)?, self.joined_on()?))
     }
 
-    /// Of the workers of the distributing and the joining task, between which messages travel anyway, the one
-    /// that is not `worker`.
+    /// Messages travel from the worker of the distributing task to that of the joining task in any case; if
+    /// `worker` is one of the two, returns the other one.
     fn other_end(&self, worker: u32) -> Option<usize> {
         let (from, to) = self.ends()?;
         match worker {
@@ -215,15 +221,16 @@ impl std::fmt::Debug for Spread {
 struct Known {
     siblings: Arc<Siblings>,
     worker: u32,
-    /// The number of its tasks that have not ended, plus one while the replica is made.
+    /// The number of the replica's tasks that have not ended, plus one while the replica is made.
     tasks: u32,
-    /// The replica's samples in the window. `all_messages` counts the messages sampled since it was made.
+    /// The replica's samples in the window. `all_messages` counts the messages sampled since the replica was
+    /// made.
     work: Work,
     all_messages: u64,
-    /// How long the messages that waited for it at the last sample will take.
+    /// How long the messages will take that waited for the replica at the last sample.
     backlog_ticks: u64,
     is_heavy: bool,
-    /// The time before which it does not move.
+    /// The time before which the replica is not moved.
     rests_until: u64,
     moves: u32,
 }
@@ -239,12 +246,12 @@ impl Known {
     }
 }
 
-/// A light replica leaves its siblings only if it has at least one in this many of their messages: then its
-/// messages arrive in batches on any worker.
+/// A light replica is moved without its siblings only if it gets at least one of this many messages of the
+/// split: with so many messages, they arrive in batches on any worker.
 const ALONE_FROM: u64 = 8;
 
 impl Known {
-    /// The other worker that the siblings' messages pass anyway, if this replica has enough of these
+    /// The other worker that the split's messages pass in any case, if this replica gets enough of these
     /// messages.
     fn on_the_way(&self, family: &Family) -> Option<usize> {
         (self.work.messages * ALONE_FROM >= family.work.messages.max(1))
@@ -253,7 +260,7 @@ impl Known {
     }
 }
 
-/// The `rests_until` of a replica that the user moved.
+/// The value of `rests_until` for a replica that the user moved: it is never moved again.
 const STAYS: u64 = u64::MAX;
 
 /// The state of all replicas and workers.
@@ -263,7 +270,7 @@ pub(crate) struct Table {
     /// When the window began, and how long each worker had waited by then.
     since: u64,
     waited: Vec<u64>,
-    /// The sampled time of each worker's other tasks in the window.
+    /// The sampled time, in the window, of each worker's tasks that belong to no replica.
     others: Vec<u64>,
     look_at: u64,
     interval: u64,
@@ -271,8 +278,9 @@ pub(crate) struct Table {
     trial: Option<Trial>,
 }
 
-/// How long a worker has waited, as other threads read it. The worker writes it with relaxed stores, so a
-/// torn reading is wrong by at most one wait.
+/// How long a worker has waited, as other threads read it. The worker writes the two fields with relaxed
+/// stores; a thread that reads one before and one after a change gets a sum that is wrong by at most one
+/// wait.
 #[derive(Default)]
 #[cfg_attr(not(loom), repr(align(64)))]
 struct Waited {
@@ -289,7 +297,7 @@ pub(crate) struct Spreading {
 }
 
 impl Spreading {
-    /// Spreading is active if it `is_possible` and there are several workers.
+    /// Spreading is active if `is_possible` is true and there are several workers.
     pub(crate) fn new(is_possible: bool, workers_max: usize) -> Spreading {
         let is_possible = is_possible && workers_max > 1;
         let table = Table {
@@ -307,12 +315,12 @@ impl Spreading {
         Spreading { is_possible, waited, table: Mutex::new(table) }
     }
 
-    /// The worker waits from `now` on.
+    /// Notes that the worker waits from `now` on.
     pub(crate) fn waits(&self, worker: u32, now: u64) {
         self.waited[worker as usize].since.store(now.max(1), Ordering::Relaxed);
     }
 
-    /// The worker has waited for `ticks` since it started.
+    /// Notes that the worker has waited for `ticks` since it started, and waits no longer.
     pub(crate) fn has_waited(&self, worker: u32, ticks: u64) {
         let waited = &self.waited[worker as usize];
         waited.since.store(0, Ordering::Relaxed);
@@ -334,12 +342,12 @@ impl Spreading {
         table.replicas.get_mut(replica as usize)?.as_mut().map(then)
     }
 
-    /// A task of the replica was created.
+    /// Counts a task of the replica that was created.
     pub(crate) fn task_created(&self, replica: u32) {
         self.known(replica, |known| known.tasks += 1);
     }
 
-    /// A task of the replica has ended; with the last of them the replica is forgotten.
+    /// Counts a task of the replica as ended; when all its tasks have ended, the replica is removed.
     pub(crate) fn task_ended(&self, replica: u32) {
         let mut table = lock(&self.table);
         let Some(place) = table.replicas.get_mut(replica as usize) else { return };
@@ -348,13 +356,14 @@ impl Spreading {
         if known.tasks == 0 {
             let forgotten = place.take();
             table.free.push(replica);
-            // Dropping the replica may drop its siblings' state, and with it a task's cell.
+            // The lock is released first, because dropping the replica may drop the state of its split, and
+            // with it a task's cell.
             drop(table);
             drop(forgotten);
         }
     }
 
-    /// The user moved a task of the replica: it stays.
+    /// Notes that the user moved a task of the replica, which spreading therefore moves no more.
     pub(crate) fn stays(&self, replica: u32) {
         self.known(replica, |known| known.rests_until = STAYS);
     }
@@ -395,7 +404,7 @@ impl Spreading {
         Replica { number: table.insert(known), worker: worker as u32 }
     }
 
-    /// Adds a worker's samples to the table. If a check is due and replicas `may_move`, it returns which
+    /// Adds a worker's samples to the table. If a check is due and replicas `may_move`, returns which
     /// replicas should move to which of the workers.
     pub(crate) fn look(
         &self,
@@ -420,7 +429,7 @@ impl Spreading {
         moves
     }
 
-    /// The mapper placed the replica's tasks again.
+    /// Notes that the mapper placed the replica's tasks again, on `worker`.
     pub(crate) fn was_placed(&self, replica: u32, worker: u32) {
         self.known(replica, |known| known.worker = worker);
     }
@@ -436,7 +445,8 @@ impl Table {
         self.replicas.len() as u32 - 1
     }
 
-    /// A replica is made: this begins the first window, or brings the next check forward.
+    /// Notes that a replica is made, which begins the first window of measurement or brings the next check
+    /// forward.
     fn expect_replica(&mut self, clock: &Clock, now: u64, waited: impl FnOnce() -> Vec<u64>) {
         let (first, soon, _) = LOOK_NS;
         if self.replicas.len() == self.free.len() {
@@ -483,14 +493,13 @@ impl Table {
         known.siblings.add(work);
     }
 
-    /// Halves the samples, so the window is as long as the two intervals before, and schedules the next
-    /// check.
+    /// Schedules the next check, after twice the present interval unless a bound applies.
     fn next_look(&mut self, now: u64, took: u64, interval_max: u64) {
         self.interval = (2 * self.interval).max(LOOK_COST * took).min(interval_max);
         self.look_at = now + self.interval;
     }
 
-    /// The moves that balance the load of `workers` workers, which have `waited` for the given times.
+    /// Chooses the moves that balance the load of `workers` workers, which have `waited` for the given times.
     fn plan(&mut self, waited: Vec<u64>, workers: usize, clock: &Clock, now: u64) -> Vec<(u32, u32)> {
         let window = now - self.since;
         if let Some(trial) = self.trial.take_if(|trial| trial.is_over(now)) {
@@ -528,7 +537,7 @@ impl Table {
         }
     }
 
-    /// Forgets half of the window.
+    /// Halves all samples, so that older samples count less.
     fn halve(&mut self, now: u64, waited: Vec<u64>) {
         self.since = now - (now - self.since) / 2;
         self.waited.resize(waited.len(), 0);
@@ -543,8 +552,9 @@ impl Table {
         }
     }
 
-    /// Which replicas should move to which workers, which were `busy` for the given times, and whether that
-    /// certainly gains. No replica moves unless some worker is saturated.
+    /// Chooses which replicas should move to which workers; returns the moves and whether they certainly
+    /// gain. `busy` is the time for which each worker was busy. No replica moves unless some worker is
+    /// saturated.
     fn chosen(
         &self,
         mut busy: Vec<u64>,
@@ -599,7 +609,7 @@ pub(crate) struct Sample {
     pub(crate) messages: u64,
     /// The number of dispatches that the sample stands for.
     pub(crate) dispatches: u64,
-    /// Messages that waited when it ended.
+    /// The number of messages that waited for the replica when the dispatch ended.
     pub(crate) unread: u64,
 }
 
@@ -617,7 +627,8 @@ struct Load {
     work: Work,
     /// The mean time of a message, in ticks.
     each: u64,
-    /// How long waiting messages will take: the maximum since the worker last added its samples to the table.
+    /// How long the waiting messages will take; the largest value since the worker last added its samples to
+    /// the table.
     backlog_ticks: u64,
     looks_unused: u8,
 }
@@ -640,7 +651,7 @@ impl Loads {
 }
 
 impl Load {
-    /// Whether the entry is worth keeping, because a sample was added lately.
+    /// Whether a sample was added since one of the last eight calls, so the entry is worth keeping.
     fn is_used(&mut self) -> bool {
         self.looks_unused += 1;
         self.looks_unused < 8
@@ -700,8 +711,9 @@ mod tests {
             self.clock.ns_to_ticks(ns)
         }
 
-        /// Simulates time in which each replica works on the given number of messages of the given
-        /// nanoseconds, 8 in a dispatch, and workers do nothing else. Returns the moves that follow.
+        /// Simulates that each replica works on a number of messages that take a number of nanoseconds each
+        /// (as `work` says), 8 messages in a dispatch, and that workers do nothing else. Returns the moves
+        /// that result.
         fn pass(&mut self, work: &[(u64, u64)]) -> Vec<(u32, u32)> {
             let mut table = lock(&self.spreading.table);
             let mut busy = vec![0; self.waited.len()];
@@ -763,7 +775,7 @@ mod tests {
     #[test]
     fn what_was_not_seen_is_taken_to_be_like_its_siblings() {
         let mut world = World::new(2, 4);
-        // Only the first replica was sampled, once, so its sample stands for the others.
+        // Only the first replica was sampled, once, so its sample stands for the other replicas, too.
         let moves = world.pass(&[(1, 200_000), (0, 0), (0, 0), (0, 0)]);
         assert_eq!(moves.len(), 2, "{moves:?}");
     }
@@ -771,7 +783,7 @@ mod tests {
     #[test]
     fn few_samples_are_no_reason_to_think_replicas_unequal() {
         let mut world = World::new(2, 64);
-        // Equal replicas give such samples when there is time for 24 samples.
+        // Equal replicas give samples as uneven as these when there is time for 24 samples only.
         let work: Vec<(u64, u64)> = (0..64).map(|k| (u64::from(k % 8 < 3), 5_000)).collect();
         let moves = world.pass(&work);
         assert!((24..=40).contains(&moves.len()), "{} of 64 move", moves.len());
@@ -784,8 +796,7 @@ mod tests {
         lock(&world.spreading.table).replicas.iter_mut().flatten().for_each(|known| {
             known.backlog_ticks = world.clock.ns_to_ticks(100 * MS);
         });
-        // Each worker is busy all the time, so replicas that share a worker with more others get less of its
-        // time.
+        // Each worker is busy all the time, so replicas that share a worker with more replicas get less time.
         let work: Vec<(u64, u64)> = (0..8).map(|k| (if k < 3 { 5 } else { 3 }, 100_000)).collect();
         let moves = world.pass(&work);
         assert_eq!(moves.len(), 1, "{moves:?}");
@@ -830,12 +841,13 @@ mod tests {
             let work: Vec<(u64, u64)> = (0..4).map(|_| (1 + next(), 1 + next() * 100)).collect();
             world.pass(&work).into_iter().for_each(|(replica, _)| moves[replica as usize] += 1);
         }
-        // 4 ms · 8⁵ are more than a hundred seconds.
+        // A replica that moved six times stays for 4 ms · 8⁵, which is more than the hundred seconds
+        // simulated.
         assert!(moves.iter().all(|&moves| (1..=7).contains(&moves)), "{moves:?}");
     }
 
-    /// A world of two light replicas on the worker where their outputs are joined, and another worker that
-    /// spends a tenth of its time on their dispatcher.
+    /// A simulated run with two light replicas on the worker where their outputs are joined, and another
+    /// worker that spends a tenth of its time on the task that distributes messages to them.
     fn two_light_ones() -> World {
         let mut world = World::new(2, 2);
         *lock(&world.siblings.made_up_ends) = Some((1, 0));
@@ -854,10 +866,10 @@ mod tests {
     #[test]
     fn a_light_replica_goes_back_if_no_more_messages_pass_and_is_not_tried_again_soon() {
         let mut world = two_light_ones();
-        // With many dispatches of few messages each, both workers are busy and fewer messages pass.
+        // When dispatches have few messages each, both workers are busy and fewer messages pass.
         assert_eq!(world.pass(&[(8_000, 300); 2]), [(0, 0)]);
         assert_eq!(world.workers(), [0, 0]);
-        // The other replica may be tried, too.
+        // The replica that was not tried may be tried, too.
         let later: Vec<_> = (0..40).flat_map(|_| world.pass(&[(20_000, 100); 2])).collect();
         assert!(later.iter().all(|&(replica, _)| replica == 1), "{later:?}");
         assert!(later.len() <= 2, "{later:?}");

@@ -12,7 +12,7 @@ use crate::telemetry::{Mode, Telemetry};
 /// The settings of a running runtime.
 pub(crate) struct Tuning {
     pub(crate) settings: Settings,
-    /// The number of changes of settings.
+    /// The space's count of changes of settings.
     changes: Option<Changes>,
     clock: Clock,
 }
@@ -33,7 +33,7 @@ impl Tuning {
         self.adopt(&self.settings.quantum, telemetry) as usize
     }
 
-    /// The present quantum. Reading it records no event.
+    /// The present quantum. This call records no event.
     pub(crate) fn quantum_now(&self) -> usize {
         self.settings.quantum.load() as usize
     }
@@ -52,13 +52,13 @@ impl Tuning {
         self.adopt(&self.settings.unfinished, telemetry)
     }
 
-    /// Whether a thread has adopted the present limit.
+    /// Whether a thread has adopted the present limit on unfinished inputs.
     pub(crate) fn is_limit_adopted(&self) -> bool {
         let unfinished = &self.settings.unfinished;
         unfinished.is_adopted(unfinished.load())
     }
 
-    /// The present limit. Reading it records no event.
+    /// The present limit on unfinished inputs. This call records no event.
     pub(crate) fn unfinished_now(&self) -> u64 {
         self.settings.unfinished.load()
     }
@@ -88,7 +88,7 @@ impl Tuning {
 
     /// By how many ticks `task` is delayed for each message now, so that an observer sees whether the whole
     /// run depends on the task. The delay ends by itself at a given time, because the process that asked for
-    /// it may die meanwhile.
+    /// the delay may die before it ends it.
     #[inline]
     pub(crate) fn delay_ticks(&self, task: TaskId, now: u64) -> u64 {
         let Settings { delay_task, delay_ns, delay_second_task, delay_second_ns, delay_until, .. } =
@@ -126,7 +126,7 @@ impl Tuning {
         }
     }
 
-    /// The present mode. Reading it records no event.
+    /// The present mode. This call records no event.
     pub(crate) fn mode_now(&self) -> Mode {
         Mode::from_setting(self.settings.mode.load())
     }

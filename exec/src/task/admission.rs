@@ -1,21 +1,21 @@
-//! Admission: how many messages are under way in streams, and the sources that are held until there are
-//! fewer.
+//! Admission: counts the messages under way in streams, and holds sources until fewer messages are under way.
 //!
 //! A source that calls [`Blocking::admit`](crate::Blocking::admit) while `exec.unfinished` messages or more
 //! are under way sleeps until half of them are left, so it is woken seldom. The limit bounds memory and
 //! latency independently of the streams' capacities (LPEL-HRC, ICA3PP 2013).
 //!
-//! **The count.** After each dispatch every thread adds what it wrote and read to a cache line that other
-//! threads seldom write; only a source that asks adds up all lines. A dispatch that read as much as it wrote,
-//! as most do, adds nothing, because the two cancel out. Messages are counted as written before a reader can
-//! see them and as read when the dispatch that read them has ended; the source loads the counts of reads
-//! before those of writes. So the sum is never less than the number of messages under way at that moment.
+//! **The count.** After each dispatch every thread adds the numbers of messages that it wrote and read to a
+//! cache line that other threads seldom write; only a source that asks for the number of messages under way
+//! adds up all lines. Most dispatches read as many messages as they write; such a dispatch adds nothing,
+//! because the two numbers cancel out. Messages are counted as written before a reader can see them and as
+//! read when the dispatch that read them has ended; the source loads the counts of reads before those of
+//! writes. Because of this order, the sum is never less than the number of messages under way at that moment.
 //!
 //! **Never a deadlock.** Messages may lie in streams until another input comes: a deterministic collector
-//! waits for one branch while others fill. So the threads that may still go on are counted, too, and the
-//! thread that falls asleep last lets the held sources continue. A source that waits for external input does
-//! not count, because no other task can depend on it. A thread that wakes another one counts it as awake
-//! before, so while a wake-up is under way the count is not 0.
+//! waits for one branch while others fill. Therefore the threads that may still go on are counted, too, and
+//! the thread that falls asleep last lets the held sources continue. A source that waits for external input
+//! does not count, because no other task can depend on it. A thread that wakes another one first counts the
+//! other thread as awake, so while a wake-up is under way the count of awake threads is not 0.
 
 use std::sync::PoisonError;
 use std::time::Duration;
@@ -24,25 +24,27 @@ use crate::parker::Parker;
 use crate::ring::NOBODY;
 use crate::sync::{AtomicU32, AtomicU64, Mutex, Ordering, barrier};
 
-/// The number of lines for threads that are no workers: sources, sinks, and boxes with threads of their own.
+/// The number of cache lines that threads which are no workers share: those of sources, sinks and boxes with
+/// threads of their own.
 const OWN_LINES: usize = if cfg!(loom) { 1 } else { 8 };
 
 /// A cache line with counts of messages that threads wrote and read. Each worker has a line of its own.
 #[derive(Default)]
 #[cfg_attr(not(loom), repr(align(64)))]
 struct Line {
-    /// Messages that dispatches wrote beyond what they read. Added before they are published.
+    /// The sum of messages written, less messages read, over dispatches that wrote more than they read. A
+    /// dispatch adds to it before its messages are published.
     written: AtomicU64,
-    /// Messages that dispatches read beyond what they wrote.
+    /// The sum of messages read, less messages written, over dispatches that read more than they wrote.
     read: AtomicU64,
 }
 
-/// The count of a runtime's messages under way, and the sources that wait until it is lower.
+/// The count of a runtime's messages under way, and the sources that wait until the count is lower.
 pub(crate) struct Admission {
     lines: Box<[Line]>,
     workers: usize,
-    /// Threads that may go on by themselves: workers and tasks with threads of their own that do not sleep,
-    /// sources that do not wait for external input, and the thread that will start the runtime.
+    /// The number of threads that may go on by themselves: workers and tasks with threads of their own that
+    /// do not sleep, sources that do not wait for external input, and the thread that will start the runtime.
     awake: AtomicU32,
     /// How many sources are held. The field is changed under the lock of `held`.
     holds: AtomicU32,
@@ -60,8 +62,8 @@ struct Held {
 }
 
 impl Admission {
-    /// The admission of a runtime of at most `workers` workers. The owner counts as awake until the
-    /// [start](Admission::falls_asleep).
+    /// The admission of a runtime of at most `workers` workers. The thread that owns the runtime counts as
+    /// awake until it has started the runtime, when it calls [`Admission::falls_asleep`].
     pub(crate) fn new(workers: usize) -> Admission {
         Admission {
             lines: (0..workers + OWN_LINES).map(|_| Line::default()).collect(),
@@ -76,8 +78,8 @@ impl Admission {
     // ---- messages
 
     /// Counts the messages that a dispatch read and wrote, before the dispatch publishes them. `worker` is
-    /// the calling thread's worker number; if the thread is no worker, `task` selects the line that it
-    /// shares.
+    /// the calling thread's worker number; if the thread is no worker, `task` selects the cache line that the
+    /// thread shares with others.
     pub(crate) fn count(&self, worker: u32, task: u64, read: u64, written: u64) {
         let own = || self.workers + task as usize % OWN_LINES;
         let line = self.lines.get(worker as usize).unwrap_or_else(|| &self.lines[own()]);
@@ -125,7 +127,8 @@ impl Admission {
             self.holds.store(held.len() as u32, Ordering::SeqCst);
             barrier();
         }
-        // A thread that read messages meanwhile may have checked before the source was in the list.
+        // A thread that read messages in the meantime may have looked for held sources before this source was
+        // in the list.
         if self.under_way() < limit {
             self.let_in();
         }
@@ -151,13 +154,13 @@ impl Admission {
 
     // ---- threads
 
-    /// A thread that slept is awake.
+    /// Counts a thread that slept as awake.
     pub(crate) fn wakes(&self) {
         self.awake.fetch_add(1, Ordering::SeqCst);
     }
 
-    /// A thread sleeps until another thread wakes it. If no other thread is awake, held sources continue,
-    /// because nothing else could wake them.
+    /// Counts a thread as asleep that sleeps until another thread wakes it. If no other thread is awake, held
+    /// sources continue, because nothing else could wake them.
     pub(crate) fn falls_asleep(&self) {
         if self.awake.fetch_sub(1, Ordering::SeqCst) == 1 {
             barrier();
@@ -167,8 +170,8 @@ impl Admission {
         }
     }
 
-    /// Counts the calling thread as asleep while `work` runs, because it waits for something that no other
-    /// thread brings.
+    /// Counts the calling thread as asleep while `work` runs, because `work` waits for something that comes
+    /// from outside of the runtime.
     pub(crate) fn asleep_while<R>(&self, work: impl FnOnce() -> R) -> R {
         struct Awake<'a>(&'a Admission);
         impl Drop for Awake<'_> {

@@ -26,8 +26,9 @@ type Several = several::Several<TaskCell>;
 
 spared!(Ring);
 
-// A ring fills what the allocator gives for three cache lines. Where a line holds fields of both sides (the
-// writer's end at byte 64), the reader's begin with its task, which is seldom written.
+// A ring fills the block that the allocator gives for three cache lines. If the block is so placed that one
+// cache line has fields of both sides (the writer's fields end at byte 64), the reader's fields in it begin
+// with `task`, which is seldom written.
 #[cfg(not(loom))]
 const _: () = assert!(
     size_of::<Ring>() <= 184
@@ -51,36 +52,37 @@ pub(crate) enum State {
 /// A task as the runtime keeps it. The cell is small, so a million tasks fit into memory; fields that few
 /// tasks need are in [`Rare`].
 ///
-/// References are counted: one for being alive, one per attached end of a stream, one while in an inbox. Only
-/// the task's own worker (or thread) accesses the fields of type `Cell`.
+/// References to the cell are counted: one while the task is alive, one for each stream end that is attached
+/// to the task, one while the task is in an inbox. Only the task's own worker (or thread) accesses the fields
+/// of type `Cell`.
 pub(crate) struct TaskCell {
-    /// The field is changed by the thread that takes or gives up a reference.
+    /// The number of references. Each thread that takes or gives up a reference changes the field.
     refs: AtomicU32,
     pub(crate) blocking: bool,
     pub(crate) id: TaskId,
     pub(crate) component: SiteRef,
-    /// The parts of the specification, if they have small values as most have; else `rare` has the whole
-    /// specification.
+    /// Parts of the task's specification, if their values are small, as most are; if not, `rare` has the
+    /// whole specification.
     replica: u32,
     weight: u16,
-    /// The worker that the user chose; the task's replica, from [`REPLICAS`] on; or [`NOBODY`]: the mapper
-    /// chooses.
+    /// The worker that the user chose; or, from [`REPLICAS`] on, the task's replica; or [`NOBODY`] if the
+    /// mapper chooses the worker.
     wished: u32,
     /// The runtime that the task belongs to.
     pub(crate) home: Arc<Home>,
-    /// The field is set by the mapper before any other thread sees the cell, then only by workers: a worker
-    /// gives a task away by writing [`NOBODY`], and the worker where it arrives writes its own number. So a
-    /// worker that reads its own number here has the task.
+    /// The worker that has the task. The field is set by the mapper before any other thread sees the cell,
+    /// then only by workers: a worker gives a task away by writing [`NOBODY`], and the worker where it
+    /// arrives writes its own number. A worker that reads its own number here therefore has the task.
     worker: AtomicU32,
     /// The worker to which the task's worker sends the task as soon as possible; [`NOBODY`]: the task stays.
     /// Only the task's worker accesses the field.
     pub(crate) wanted: Cell<u32>,
-    /// Whether the task is in an inbox (or, blocking: was woken). The field is set by another thread that
-    /// wakes it (acquire-release swap), cleared in the same way by its worker before it looks at the task's
-    /// streams.
+    /// Whether the task is in an inbox; for a blocking task, whether it was woken. The field is set by
+    /// another thread that wakes it (acquire-release swap), cleared in the same way by its worker before it
+    /// looks at the task's streams.
     pub(crate) in_inbox: AtomicBool,
-    /// The next task in the inbox. The field is written by the thread that pushes, read by the worker that
-    /// took the inbox.
+    /// The next task in the inbox. The field is written by the thread that pushes this task, and read by the
+    /// worker that took the tasks out of the inbox.
     next_in_inbox: AtomicPtr<TaskCell>,
     /// The parker on which a blocking task sleeps.
     pub(crate) parker: Parker,
@@ -106,12 +108,12 @@ pub(crate) struct TaskCell {
     /// What the task waits for while it is idle.
     pub(crate) waits_for: Cell<Share>,
     /// One of the streams that the task waits for while it is idle. The field is written by the task's
-    /// thread, and set to null, under `Home::asking`, by a thread that takes the end of that stream away
-    /// meanwhile.
+    /// thread, and set to null, under the lock `Home::asking`, by a thread that takes the end of that stream
+    /// away while the task sleeps.
     waits_on: std::sync::atomic::AtomicPtr<Ring>,
     telemetry: TaskTelemetry,
-    /// Null for most tasks. The state is made by the task's thread (release) before a writer may push a port
-    /// there (acquire), and kept as long as the cell.
+    /// The state that only few tasks have; null for most tasks. The task's thread makes this state (release)
+    /// before a writer may push a port on its stack (acquire), and the state is kept as long as the cell.
     rare: AtomicPtr<Rare>,
     body: UnsafeCell<Option<Box<dyn Task>>>,
 }
@@ -134,12 +136,13 @@ impl Current {
         Current(task.as_ptr())
     }
 
-    /// The task, while one is dispatched.
+    /// The task; one must be dispatched.
     #[inline(always)]
     pub(crate) fn get<'a>(self) -> &'a TaskCell {
         debug_assert!(!self.0.is_null());
-        // SAFETY: a dispatched task stays alive: its worker releases it only after the dispatch, and a thread
-        // of its own when the thread ends. Callers keep the reference no longer than that.
+        // SAFETY: a dispatched task stays alive: its worker releases it only after the dispatch, or, if it
+        // has a thread of its own, that thread releases it when the thread ends. Callers keep the reference
+        // no longer than until then.
         unsafe { &*self.0 }
     }
 
@@ -155,7 +158,7 @@ impl Current {
     }
 }
 
-/// The kind of task that a cell is made for.
+/// What a cell must know of a task's kind when the cell is made.
 #[derive(Clone, Copy)]
 pub(crate) struct Kind {
     /// The task has a thread of its own.
@@ -166,7 +169,7 @@ pub(crate) struct Kind {
     pub(crate) keeps_spec: bool,
 }
 
-/// Values of `wished` from here on stand for a replica.
+/// Values of `wished` that are at least this stand for a replica.
 const REPLICAS: u32 = 1 << 31;
 
 /// A value larger than any stream's capacity.
@@ -180,7 +183,7 @@ pub(crate) struct Sampling(u8);
 impl Sampling {
     pub(crate) const EVERY_MAX: u64 = 16;
 
-    /// Samples one of `dispatches` dispatches, and at least one of [`Sampling::EVERY_MAX`].
+    /// Samples one in `dispatches` dispatches, but at least one in [`Sampling::EVERY_MAX`].
     pub(crate) fn every(dispatches: u64) -> Sampling {
         let between = dispatches.clamp(1, Sampling::EVERY_MAX) as u8 - 1;
         Sampling(between << 4 | between)
@@ -274,18 +277,19 @@ impl TaskCell {
         self.show_worker(worker);
     }
 
-    /// The task leaves its worker for another.
+    /// Notes that the task leaves its worker for another worker.
     pub(crate) fn leave_worker(&self) {
         self.worker.store(NOBODY, Ordering::Release);
     }
 
-    /// The task gets an end of a stream. The call is made on the task's own thread, or before the task runs.
+    /// Notes that the task gets an end of a stream. This must be called on the task's own thread, or before
+    /// the task runs.
     pub(crate) fn gets_end(&self, ring: &Ring) {
         self.takes_part();
         self.narrowest.set(self.narrowest.get().min(ring.capacity()));
     }
 
-    /// The capacity of one of the task's streams changed. The caller is its writer.
+    /// Notes that the capacity of one of the task's streams changed. The caller is the stream's writer.
     pub(crate) fn resized(&self, before: u32, now: u32) {
         let narrowest = self.narrowest.get();
         if now < narrowest || before == narrowest {
@@ -293,8 +297,8 @@ impl TaskCell {
         }
     }
 
-    /// From now on the work of this blocking task may let other tasks go on. The callers are those of
-    /// [`TaskCell::gets_end`].
+    /// Notes that from now on the work of this blocking task may let other tasks go on. This must be called
+    /// on the task's own thread, or before the task runs.
     pub(crate) fn takes_part(&self) {
         if self.blocking && self.narrowest.get() == NO_END {
             self.narrowest.set(NO_END - 1);
@@ -302,7 +306,7 @@ impl TaskCell {
         }
     }
 
-    /// A task with a thread of its own has ended.
+    /// Notes that a task with a thread of its own has ended.
     pub(crate) fn takes_no_part(&self) {
         if self.narrowest.get() != NO_END {
             self.home.admission.falls_asleep();
@@ -377,7 +381,7 @@ impl TaskCell {
         unsafe { &mut self.several().groups }
     }
 
-    // ---- what the task waits for
+    // ---- the streams that the task waits for
 
     /// Clears the streams that the task waits for, and appends their references to `released`. The caller is
     /// on the task's own thread.
@@ -390,8 +394,8 @@ impl TaskCell {
         }
     }
 
-    /// Clears the stream that was named first, because the task runs. The caller runs on the task's own
-    /// thread.
+    /// Clears the first of the streams that the task waited for, because the task runs. The caller runs on
+    /// the task's own thread.
     pub(crate) fn forget_first_wait(&self) {
         self.waits_on.store(std::ptr::null_mut(), Ordering::Relaxed);
     }
@@ -414,12 +418,13 @@ impl TaskCell {
     /// The caller is the task's own thread, has locked `Home::asking`, and unlocks it after the last use.
     pub(crate) unsafe fn first_wait(&self) -> Option<&Ring> {
         // SAFETY: the task has an end of the stream, which it cannot drop while it sleeps, and a thread that
-        // takes the end away waits for the lock before it gives up the end's reference.
+        // takes the end away must get the lock, which the caller holds, before it gives up the end's
+        // reference.
         unsafe { self.waits_on.load(Ordering::Relaxed).as_ref() }
     }
 
-    /// Calls `each` with every stream that the sleeping task waits for; a change of any of them lets it go
-    /// on.
+    /// Calls `each` with every stream that the sleeping task waits for; a change of any of these streams lets
+    /// the task go on.
     ///
     /// # Safety
     /// The caller is the task's own thread, and has locked `Home::asking`.
@@ -447,7 +452,7 @@ impl TaskCell {
     /// Queues a port of a group, with the caller's reference to its ring.
     ///
     /// # Safety
-    /// The conditions are those of [`TaskCell::groups`].
+    /// The caller must meet the safety conditions of [`TaskCell::groups`].
     pub(crate) unsafe fn queue_ready_port(&self, group: u32, ring: NonNull<Ring>) {
         // SAFETY: guaranteed by the caller.
         let groups = unsafe { self.groups() };
@@ -503,7 +508,7 @@ impl TaskCell {
         }
     }
 
-    /// Whether a port of some group is queued. Ports without a reading end are dropped meanwhile.
+    /// Whether a port of some group is queued. The call drops queued ports whose reading end is gone.
     ///
     /// # Safety
     /// The caller is the task's own thread, and no reference to the groups lives.
@@ -516,10 +521,11 @@ impl TaskCell {
         groups.iter_mut().any(|group| group.has_ready())
     }
 
-    /// Empties the queues of ready ports, because a model itself keeps whether a port is ready.
+    /// Empties the queues of ready ports, for models, which keep in a variable of their own whether a port is
+    /// ready.
     ///
     /// # Safety
-    /// The conditions are those of [`TaskCell::has_ready_port`].
+    /// The caller must meet the safety conditions of [`TaskCell::has_ready_port`].
     #[cfg(all(test, loom))]
     pub(crate) unsafe fn drop_ready_ports_of_model(&self) {
         // SAFETY: guaranteed by the caller.
@@ -529,7 +535,7 @@ impl TaskCell {
     /// Gives up the references to streams that the task, which has ended, could have waited for.
     ///
     /// # Safety
-    /// The conditions are those of [`TaskCell::has_ready_port`].
+    /// The caller must meet the safety conditions of [`TaskCell::has_ready_port`].
     pub(crate) unsafe fn forget_waits(&self) {
         self.forget_first_wait();
         // SAFETY: guaranteed by the caller; the reference ends before anything is dropped.
@@ -599,15 +605,15 @@ impl Holder for TaskCell {
         std::ptr::from_ref(self).cast_mut()
     }
 
-    /// The last reference frees the cell.
+    /// Giving up the last reference frees the cell.
     ///
     /// # Safety
-    /// The conditions are those of [`Holder::release`].
+    /// The caller must meet the safety conditions of [`Holder::release`].
     unsafe fn release(cell: *mut TaskCell) {
-        // SAFETY: the reference given up here kept it alive until now.
+        // SAFETY: the reference that is given up here kept the cell alive until now.
         let refs = unsafe { &(*cell).refs };
         if refs.fetch_sub(1, Ordering::AcqRel) == 1 {
-            // SAFETY: the reference was the last one, and `TaskCell::new` made the cell.
+            // SAFETY: this gave up the last reference, and `TaskCell::new` made the cell.
             unsafe { Spare::free(cell) };
         }
     }
@@ -617,7 +623,7 @@ impl Holder for TaskCell {
         if self.waits_on.load(Ordering::Relaxed) == pointer {
             let _asking = lock(&self.home.asking);
             let none = std::ptr::null_mut();
-            // If the exchange fails, the task waits for another stream by now.
+            // The exchange fails if the task by now waits for another stream, which must stay.
             _ = self.waits_on.compare_exchange(pointer, none, Ordering::Relaxed, Ordering::Relaxed);
         }
     }
@@ -641,7 +647,7 @@ impl Drop for TaskCell {
         if rare.is_null() {
             return;
         }
-        // SAFETY: `Box` made it, and no other reference to the cell exists.
+        // SAFETY: `Box` made the value, and no other reference to the cell exists.
         let rare = unsafe { Box::from_raw(rare) };
         // The stack may contain ports that a writer pushed after the task ended.
         let mut port = rare.ready_ports.load(Ordering::Acquire);
@@ -660,12 +666,13 @@ impl Drop for TaskCell {
 mod tests {
     use super::*;
 
-    /// What a cell still keeps of a task's specification when the task is placed again.
+    /// The specification that a task's cell gives for placing the task again, and whether the user placed the
+    /// task.
     fn kept(spec: TaskSpec, keeps_spec: bool) -> (TaskSpec, bool) {
         let home = Arc::new(Home::new(1, None, true).unwrap());
         let kind = Kind { blocking: false, is_shown: false, keeps_spec };
         let cell = TaskCell::new(home, TaskId(1), spec, None, kind);
-        // SAFETY: the only reference is given up here.
+        // SAFETY: this gives up the only reference to the cell.
         unsafe {
             let kept = (cell.as_ref().spec(), cell.as_ref().is_placed());
             TaskCell::release(cell.as_ptr());

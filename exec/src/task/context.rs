@@ -10,38 +10,39 @@ use crate::stop::Stop;
 use crate::task::cell::{Current, Ring, TaskCell};
 use crate::task::spec::TaskId;
 
-/// A state machine that runs to completion: no stack of its own, so a million of them fit into memory.
+/// A state machine that runs to completion. A task has no stack of its own, so a million tasks fit into
+/// memory.
 pub trait Task: Send + 'static {
-    /// Called once before the first run, to name the task's ports. A port that is not named here becomes the
-    /// task's when the task first uses it.
+    /// Names the task's ports. The runtime calls this once, before it first runs the task. A port that is not
+    /// named here becomes the task's when the task first uses it.
     fn attach(&mut self, ports: &mut Ports<'_>) {
         let _ = ports;
     }
 
-    /// Works on at most [`Context::quantum`] messages and returns why it stopped. Messages that it pushed
-    /// become visible to the readers when it returns.
+    /// Works on at most [`Context::quantum`] messages and returns why it stopped. Messages that the call
+    /// pushed become visible to their readers when it returns.
     fn run(&mut self, cx: &mut Context<'_>) -> Stop;
 
     /// The output stream that the `next` messages all pass to, if the task reads one stream, can work on these
     /// messages in place, and writes one message for each: see [`Task::work_on`]. The runtime calls this while
-    /// the task waits for input. `None`: the task cannot work in place, or cannot do so now, or the messages
-    /// pass to different streams.
+    /// the task waits for input. `None` means that the task cannot work in place, or not now, or that the
+    /// messages pass to different streams.
     fn passes_to(&mut self, next: HandedOn<'_>) -> Option<PassesTo<'_>> {
         let _ = next;
         None
     }
 
     /// Works in place on the next messages of the task's input, which are not in the input stream because
-    /// another task has [handed them on](crate::In::hand_on). Returns how many of them go on to its output;
-    /// the others come by the input stream when the task runs next, the first of them as this call left it.
-    /// `progress` counts from 0.
+    /// another task has [handed them on](crate::In::hand_on). Returns how many of the messages go on to the
+    /// task's output; the others come by the input stream when the task runs next, the first of them in the
+    /// state in which this call left it. `progress` counts from 0.
     fn work_on(&mut self, messages: HandedOn<'_>, progress: Progress<'_>) -> usize {
         let _ = (messages, progress);
         0
     }
 }
 
-/// The stream that a task passes messages on by: see [`Out::passes_to`](crate::Out::passes_to).
+/// The stream by which a task passes messages on: see [`Out::passes_to`](crate::Out::passes_to).
 pub struct PassesTo<'a> {
     pub(crate) ring: NonNull<Ring>,
     pub(crate) _out: PhantomData<&'a mut Opaque>,
@@ -56,7 +57,7 @@ pub struct HandedOn<'a> {
 }
 
 impl<'a> HandedOn<'a> {
-    /// The messages, if they are of this type.
+    /// The messages, if they are of the type `T`.
     #[inline]
     pub fn of<T: Send + 'static>(self) -> Option<&'a mut [T]> {
         // SAFETY: the code that made this value guarantees `count` messages of the type `of` at `first`,
@@ -73,7 +74,7 @@ impl<'a> HandedOn<'a> {
 pub struct Progress<'a> {
     pub(crate) cell: Option<&'a AtomicU64>,
     pub(crate) first: u64,
-    /// The thread, if the time of each message is recorded.
+    /// The calling thread, if the time of each message is recorded.
     pub(crate) times: Option<Thread>,
 }
 
@@ -84,7 +85,7 @@ pub(crate) type Thread = NonNull<Opaque>;
 /// An opaque type: only pointers to it exist.
 pub(crate) enum Opaque {}
 
-/// A task's view of the runtime during one dispatch.
+/// The calls that a task may make to the runtime during one dispatch.
 pub struct Context<'a> {
     pub(crate) thread: Thread,
     pub(crate) task: Current,
@@ -135,7 +136,7 @@ impl Context<'_> {
     }
 }
 
-/// The ports of a task about to start.
+/// Registers the ports of a task that is about to start.
 pub struct Ports<'a> {
     pub(crate) thread: Thread,
     pub(crate) task: &'a TaskCell,

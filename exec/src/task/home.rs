@@ -15,11 +15,11 @@ use crate::telemetry::Board;
 pub(crate) struct Home {
     /// The inbox of each worker, up to the greatest number of workers.
     pub(crate) inboxes: Vec<Inbox<TaskCell>>,
-    /// Messages under way, and sources that are held.
+    /// The count of messages under way, and the sources that are held.
     pub(crate) admission: Arc<Admission>,
     /// Where events and counters are recorded.
     pub(crate) board: Arc<Board>,
-    /// Held while a thread iterates over the streams that its tasks wait for.
+    /// A lock that is held while a thread iterates over the streams that its tasks wait for.
     pub(crate) asking: Mutex<()>,
 }
 

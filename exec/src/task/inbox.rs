@@ -41,14 +41,14 @@ pub(crate) trait Linked: Sized {
 /// it has no work.
 #[cfg_attr(not(loom), repr(align(64)))]
 pub(crate) struct Inbox<T> {
-    /// The newest task, or a mark. Pushed by any thread (sequentially consistent), taken by the worker
-    /// (acquire).
+    /// The newest task in the inbox, or a mark. Any thread pushes tasks (sequentially consistent), and the
+    /// worker takes them (acquire).
     first: AtomicPtr<T>,
     parker: Parker,
     /// Counts the threads that do not sleep.
     admission: Arc<Admission>,
     /// When the worker began to wait for a task from another worker; 0: it does not wait. The field is set by
-    /// the worker, cleared by it or by the worker that will give it a task.
+    /// this worker, and cleared by this worker or by the worker that will give it a task.
     pub(crate) hungry_at: AtomicU64,
     /// The number of the worker's dispatches, and of its tasks that wait for room, when it last went to
     /// sleep.
@@ -61,7 +61,7 @@ fn shut<T>() -> *mut T {
     std::ptr::without_provenance_mut(align_of::<T>())
 }
 
-/// The mark, in place of a first task, that the worker sleeps or is about to.
+/// The mark, in place of a first task, that the worker sleeps or is about to sleep.
 fn asleep<T>() -> *mut T {
     std::ptr::without_provenance_mut(2 * align_of::<T>())
 }
@@ -80,12 +80,12 @@ impl<T: Linked> Inbox<T> {
 
     /// Hands a task to the worker, with the caller's reference to it.
     pub(crate) fn push(&self, task: NonNull<T>) -> Pushed {
-        // The push does not read the line before, which would fetch it twice, but assumes that the inbox is
-        // empty, as it mostly is.
+        // The push does not read the inbox first, because its cache line would then be fetched twice, but
+        // assumes that the inbox is empty, as it mostly is.
         let mut first = std::ptr::null_mut();
         loop {
             let next = if first == asleep() { std::ptr::null_mut() } else { first };
-            // SAFETY: the caller's reference.
+            // SAFETY: the caller's reference keeps the task alive.
             unsafe { task.as_ref() }.next_in_inbox().store(next, Ordering::Relaxed);
             match self.first.compare_exchange(first, task.as_ptr(), Ordering::SeqCst, Ordering::Relaxed) {
                 Ok(_) => break,
@@ -96,16 +96,16 @@ impl<T: Linked> Inbox<T> {
         if first == asleep() && self.admission.unpark(&self.parker) { Pushed::Woke } else { Pushed::Taken }
     }
 
-    /// Wakes the worker if it sleeps. The caller has passed a full barrier since it made the change that the
-    /// worker must see.
+    /// Wakes the worker if it sleeps. The caller must have passed a full barrier since it made the change
+    /// that the worker must see.
     pub(crate) fn wake(&self) {
         if self.first.load(Ordering::SeqCst) == asleep() && self.take_off_mark() {
             self.admission.unpark(&self.parker);
         }
     }
 
-    /// Removes the mark that the worker sleeps. Returns true to exactly one thread: the worker itself, or the
-    /// thread that must then wake it.
+    /// Removes the mark that the worker sleeps. Returns true to exactly one thread: to the worker itself, or
+    /// to the thread that must then wake the worker.
     fn take_off_mark(&self) -> bool {
         let none = std::ptr::null_mut();
         self.first.compare_exchange(asleep(), none, Ordering::AcqRel, Ordering::Relaxed).is_ok()
@@ -116,7 +116,8 @@ impl<T: Linked> Inbox<T> {
         self.first.load(Ordering::Relaxed).is_null()
     }
 
-    /// Whether there is no task, for a worker that polls and takes the next task at once.
+    /// Whether the inbox has no task. The load is cheap, for a worker that polls and takes a task at once
+    /// when it sees one.
     #[inline]
     pub(crate) fn is_still_empty(&self) -> bool {
         fetch_to_write(&self.first);
@@ -168,7 +169,7 @@ impl<T: Linked> Tasks<T> {
         }
         while let Some(task) = NonNull::new(newest) {
             // SAFETY: the inbox held a reference to each task in it, and the links belong to this thread
-            // since it took them.
+            // since it took the tasks.
             let next = unsafe { task.as_ref() }.next_in_inbox();
             fetch_to_write(next);
             newest = next.load(Ordering::Relaxed);
@@ -184,7 +185,8 @@ impl<T: Linked> Iterator for Tasks<T> {
 
     fn next(&mut self) -> Option<NonNull<T>> {
         let task = NonNull::new(self.0)?;
-        // SAFETY: as in `reversed`.
+        // SAFETY: the inbox held a reference to each task in it, and the links belong to this thread since it
+        // took the tasks.
         self.0 = unsafe { task.as_ref() }.next_in_inbox().load(Ordering::Relaxed);
         Some(task)
     }
@@ -193,7 +195,7 @@ impl<T: Linked> Iterator for Tasks<T> {
 impl<T: Linked> Drop for Tasks<T> {
     fn drop(&mut self) {
         for task in self.by_ref() {
-            // SAFETY: this is the inbox's reference.
+            // SAFETY: this gives up the inbox's reference to the task.
             unsafe { T::give_up(task.as_ptr()) }
         }
     }

@@ -5,10 +5,10 @@ use std::str::FromStr;
 
 use crate::error::Error;
 
-/// Where a task must run, as far as the user specifies it. A placement is written as `worker 1`, `node 0` or
-/// `node 0 worker 1`.
+/// Where a task must run, if the user specifies it. A placement is written as `worker 1`, `node 0` or `node 0
+/// worker 1`.
 ///
-/// A runtime is one node, node 0. A task for another node is refused.
+/// A runtime is one node, node 0. A task for another node fails.
 ///
 /// ```
 /// use thalweg_exec::Placement;
@@ -22,7 +22,7 @@ use crate::error::Error;
 pub struct Placement {
     /// The node, if one is specified.
     pub node: Option<u32>,
-    /// The worker of that node, if one is specified (modulo the number of workers that take part).
+    /// The worker of the node, if one is specified (modulo the number of workers that take part).
     pub worker: Option<usize>,
 }
 
@@ -43,7 +43,7 @@ impl Placement {
     /// The worker of this runtime, if one is specified.
     ///
     /// # Errors
-    /// The placement names another node, and a runtime has only one.
+    /// If the placement names another node, because a runtime has only one.
     pub fn here(self) -> Result<Option<usize>, Error> {
         match self.node {
             None | Some(HERE) => Ok(self.worker),

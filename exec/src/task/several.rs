@@ -16,7 +16,7 @@ pub(crate) struct Rare<H: Holder> {
     pub(crate) ready_ports: AtomicPtr<Ring<H>>,
     /// Only the task's thread accesses this field.
     pub(crate) several: UnsafeCell<Several<H>>,
-    /// The argument for a user's mapper when the task is placed again.
+    /// The specification that a user's mapper gets as its argument when the task is placed again.
     pub(crate) spec: Option<TaskSpec>,
 }
 
@@ -33,12 +33,12 @@ pub(crate) struct Group<H: Holder> {
     /// The ports that have messages or have ended, or were not checked yet. All other ports are armed while
     /// the task sleeps.
     pub(crate) ready: References<H>,
-    /// All ports by their index.
+    /// All ports of the group, by their index.
     members: Vec<Option<NonNull<Ring<H>>>>,
 }
 
 impl<H: Holder> Group<H> {
-    /// Makes `ring` the port with this index.
+    /// Makes `ring` the port with the given index.
     pub(crate) fn enroll(&mut self, index: usize, ring: &Ring<H>) {
         if self.members.len() <= index {
             self.members.resize(index + 1, None);
@@ -47,12 +47,12 @@ impl<H: Holder> Group<H> {
         release(before);
     }
 
-    /// Removes the port with this index.
+    /// Removes the port with the given index.
     pub(crate) fn withdraw(&mut self, index: usize) {
         release(self.members.get_mut(index).and_then(Option::take));
     }
 
-    /// Whether a port is ready; ports without a reading end are dropped meanwhile.
+    /// Whether a port is ready. The call drops ready ports whose reading end is gone.
     pub(crate) fn has_ready(&mut self) -> bool {
         let gone = |ring: &Ring<H>| ring.reading.reader_gone.load(Ordering::Relaxed) != 0;
         while self.ready.iter().next().is_some_and(gone) {
@@ -63,7 +63,7 @@ impl<H: Holder> Group<H> {
 
     /// All ports.
     pub(crate) fn members(&self) -> impl Iterator<Item = &Ring<H>> {
-        // SAFETY: a member is kept by its reference.
+        // SAFETY: the group holds a reference to each member, so the ring is alive.
         self.members.iter().flatten().map(|ring| unsafe { ring.as_ref() })
     }
 }
@@ -111,7 +111,7 @@ impl<H: Holder> References<H> {
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Ring<H>> {
-        // SAFETY: each is kept by its reference.
+        // SAFETY: the list holds a reference to each stream in it, so the ring is alive.
         self.0.iter().map(|ring| unsafe { ring.as_ref() })
     }
 }
@@ -154,7 +154,7 @@ fn counted<H: Holder>(ring: &Ring<H>) -> NonNull<Ring<H>> {
 
 fn release<H: Holder>(ring: Option<NonNull<Ring<H>>>) {
     if let Some(ring) = ring {
-        // SAFETY: the reference was counted when the stream was added.
+        // SAFETY: this gives up the reference that was counted when the stream was added.
         unsafe { Ring::release(ring.as_ptr()) }
     }
 }

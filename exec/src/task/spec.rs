@@ -14,13 +14,15 @@ pub struct TaskId(pub u64);
 pub struct TaskSpec {
     /// The component of the network the task belongs to.
     pub component: SiteRef,
-    /// The task that unfolded it, or 0.
+    /// The task that created this task by unfolding, or 0.
     pub parent: TaskId,
-    /// Which of the component's replicas it is.
+    /// Which replica of the component the task is.
     pub replica: u64,
-    /// Whether the k-th message written always descends from the k-th read (one input, one output).
+    /// Whether the k-th message that the task writes always descends from the k-th message that it reads (one
+    /// input, one output).
     pub one_to_one: bool,
-    /// How much work to expect, compared with other tasks (for cutting a network into pieces).
+    /// How much work the task is expected to have compared with other tasks, for dividing a network among
+    /// workers.
     pub weight: u32,
     /// Where the task must run, if the user specifies it. A task for another node fails: see
     /// [`Summary::failures`](crate::Summary::failures).
@@ -59,6 +61,6 @@ impl TaskSpec {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Replica {
     pub(crate) number: u32,
-    /// The worker on which its tasks are created.
+    /// The worker on which the replica's tasks are created.
     pub(crate) worker: u32,
 }

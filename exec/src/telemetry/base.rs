@@ -1,5 +1,5 @@
-//! The state kept between two dispatches of a task: what its dispatches have in common, and how the task was
-//! made ready.
+//! The state that telemetry keeps between two dispatches of a task: what its dispatches have in common, and
+//! how the task was made ready.
 
 use std::cell::Cell;
 
@@ -62,7 +62,7 @@ pub(crate) struct MadeReady {
 }
 
 impl MadeReady {
-    /// A task was made ready by `stream`, or by none (0).
+    /// Notes that a task was made ready by `stream`, or by no stream (0).
     #[inline]
     pub(super) fn new(at: u64, cause: Cause, stream: u64) -> MadeReady {
         MadeReady { at, by: ReadyBy::new(cause, stream) }
@@ -70,26 +70,27 @@ impl MadeReady {
 }
 
 /// The base of a task's dispatches that was recorded last, and the positions at which its streams continue.
-/// Only the task's thread accesses it.
+/// Only the task's thread accesses these values.
 #[derive(Default)]
 pub(super) struct Stated {
-    /// The number of the block that contains the base (0: none), in the element of the thread in the task's
-    /// session.
+    /// The number of the block that contains the base (0: none), in the element of the thread that the task's
+    /// session number stands for.
     pub(super) block: Cell<u64>,
     pub(super) base: Cell<u32>,
     pub(super) input: Cell<u64>,
     pub(super) next_read: Cell<u64>,
     pub(super) output: Cell<u64>,
     pub(super) next_written: Cell<u64>,
-    /// The cause for which `usual` holds the third word of `exec.dispatch`, without lineage, for a dispatch
-    /// after which the task waits for its base's input; [`ReadyBy::NOTHING`]: not known.
+    /// `usual` holds the third word of `exec.dispatch`, without lineage, for a dispatch that this cause made
+    /// ready and after which the task waits for its base's input; [`ReadyBy::NOTHING`] if `usual` holds no
+    /// word yet.
     pub(super) usual_by: Cell<ReadyBy>,
     pub(super) usual: Cell<u64>,
 }
 
 impl Stated {
-    /// Whether these messages directly follow those last counted of the base's output (or of its input,
-    /// unless `writes`).
+    /// Whether the messages of `part` directly follow those that were last counted at the base's output (if
+    /// `writes`) or input.
     pub(super) fn goes_on(&self, part: &Part, writes: bool) -> bool {
         if writes { self.writes_on(part) } else { self.reads_on(part) }
     }
@@ -100,31 +101,34 @@ impl Stated {
             && (output.count == 0 && !self.lacks_output(output) || self.writes_on(output))
     }
 
-    /// Whether the base has no input yet, and the dispatch used this one.
+    /// Whether the base has no input yet, and the dispatch read messages from `input`.
     #[inline]
     fn lacks_input(&self, input: &Part) -> bool {
         self.input.get() == 0 && input.stream != 0
     }
 
-    /// Whether the base has no output yet, and the dispatch used this one.
+    /// Whether the base has no output yet, and the dispatch wrote messages to `output`.
     #[inline]
     fn lacks_output(&self, output: &Part) -> bool {
         self.output.get() == 0 && output.stream != 0
     }
 
-    /// Whether these messages continue the base's input.
+    /// Whether the messages of `part` continue the base's input: they are of the same stream and follow the
+    /// last ones.
     #[inline]
     pub(super) fn reads_on(&self, part: &Part) -> bool {
         self.input.get() == part.stream && self.next_read.get() == part.first
     }
 
-    /// Whether these messages continue the base's output.
+    /// Whether the messages of `part` continue the base's output: they are of the same stream and follow the
+    /// last ones.
     #[inline]
     pub(super) fn writes_on(&self, part: &Part) -> bool {
         self.output.get() == part.stream && self.next_written.get() == part.first
     }
 
-    /// Adopts the streams that a dispatch used; a stream that it did not use stays.
+    /// Adopts the streams that a dispatch used as the base's input and output; if a dispatch used no input or
+    /// no output, the base's former one stays.
     pub(super) fn take(&self, input: &Part, output: &Part) {
         if input.count > 0 || self.input.get() == 0 {
             self.input.set(input.stream);

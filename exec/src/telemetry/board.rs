@@ -1,5 +1,5 @@
 //! The part of the telemetry that all threads of a runtime share: the space, and a recorder for threads that
-//! have none of their own.
+//! have no recorder of their own.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -15,13 +15,13 @@ use super::task::{Origin, WatchedTask};
 use super::threads::Threads;
 use crate::fault::Fault;
 
-/// The length of a dispatch from which on its thread asks the kernel whether it had a processor all the time,
-/// which takes about 1 µs. A thread waits for longer than this if the kernel gives its processor to another
-/// process.
+/// The least length of a dispatch after which its thread asks the kernel whether it had a processor all the
+/// time; asking takes about 1 µs. If the kernel gives a thread's processor to another process, the thread
+/// usually waits for longer than this.
 const LONG_NS: u64 = 200_000;
 
-/// The length of a dispatch from which on its thread also asks the kernel for its processor time, which takes
-/// 0.3 µs.
+/// The least length of a dispatch after which its thread also asks the kernel for its processor time; asking
+/// takes 0.3 µs.
 const LONGER_NS: u64 = 1_000_000;
 
 /// The interval at which a thread's processor time is recorded, in nanoseconds.
@@ -46,7 +46,7 @@ pub(crate) struct Board {
     pub(super) long_ticks: u64,
     /// [`LONGER_NS`] in ticks.
     pub(super) longer_ticks: u64,
-    /// The threads that dispatch tasks.
+    /// The threads that dispatch tasks, which the sampler samples.
     pub(super) threads: Arc<Threads>,
     /// The recorder of all threads that are neither workers nor blocking tasks.
     outside: Mutex<Option<Recorder>>,
@@ -69,12 +69,12 @@ impl Board {
         })
     }
 
-    /// No dispatch is long enough to be asked what it used of its processor.
+    /// Makes threads never ask the kernel about their use of a processor at the end of a dispatch.
     pub(crate) fn without_accounts(self) -> Board {
         Board { long_ticks: u64::MAX, longer_ticks: u64::MAX, ..self }
     }
 
-    /// Makes the recorder for threads without one of their own.
+    /// Makes the recorder for threads that have no recorder of their own.
     pub(crate) fn open_to_others(&self) -> Result<(), Error> {
         *self.outside.lock().unwrap_or_else(PoisonError::into_inner) = self.recorder("outside")?;
         Ok(())
@@ -99,7 +99,7 @@ impl Board {
         self.space.as_ref()?.live_row(kind(self.rows.as_ref()?), id).ok()
     }
 
-    /// Writes from a thread without a recorder of its own.
+    /// Lets a thread without a recorder of its own record events.
     pub(super) fn write_from_outside(&self, write: impl FnOnce(&mut Recorder, u64)) {
         if self.space.is_some()
             && let Some(recorder) = &mut *self.outside.lock().unwrap_or_else(PoisonError::into_inner)
@@ -111,17 +111,17 @@ impl Board {
 
     // ---- moments outside the threads that run tasks
 
-    /// The runtime begins in this mode.
+    /// Records that the runtime begins in the given mode.
     pub(crate) fn begins(&self, mode: Mode) {
         self.write_from_outside(|recorder, now| recorder.at(now, &ModeChanged { mode: mode as u8 }));
     }
 
-    /// The runtime adopted a setting's new value.
+    /// Records that the runtime adopted a setting's new value.
     pub(crate) fn setting_adopted(&self, name: NameRef, old: u64, new: u64) {
         self.write_from_outside(|recorder, now| recorder.at(now, &SettingAdopted { name, old, new }));
     }
 
-    /// A task is made that the mapper has not placed yet.
+    /// Records that a task is made that the mapper has not placed yet.
     pub(crate) fn task_made(&self, task: &impl WatchedTask, origin: Origin) {
         self.write_from_outside(|recorder, now| {
             task.begin_times(now);
@@ -129,7 +129,7 @@ impl Board {
         });
     }
 
-    /// A task with a thread of its own is made.
+    /// Records that a task with a thread of its own is made.
     pub(crate) fn blocking_task_made(&self, task: &impl WatchedTask, origin: Origin) {
         self.write_from_outside(|recorder, now| {
             task.begin_times(now);
@@ -137,7 +137,7 @@ impl Board {
         });
     }
 
-    /// The mapper has placed a task that was made before the start, and it is ready.
+    /// Records that the mapper has placed a task that was made before the start, and that the task is ready.
     pub(crate) fn task_placed(&self, task: &impl WatchedTask, worker: u32) {
         self.write_from_outside(|recorder, now| {
             recorder.at(now, &TaskMapped { task: task.number(), worker });
@@ -145,12 +145,12 @@ impl Board {
         });
     }
 
-    /// A task has ended that no thread has run, or that ran on a thread without a recorder.
+    /// Records the end of a task that no thread has run, or that ran on a thread without a recorder.
     pub(crate) fn task_ended(&self, task: &impl WatchedTask, outcome: &Result<(), Fault>) {
         self.write_from_outside(|recorder, now| task.write_end(recorder, now, outcome, &[]));
     }
 
-    /// Both ends of a stream are gone.
+    /// Records that both ends of a stream are gone.
     pub(crate) fn stream_closed(&self, stream: &impl WatchedStream) {
         let closed = closed(stream);
         self.write_from_outside(|recorder, now| {
@@ -159,7 +159,7 @@ impl Board {
         });
     }
 
-    /// Records these waits as a deadlock.
+    /// Records the given waits as a deadlock.
     pub(crate) fn deadlocked(&self, waits: impl Iterator<Item = Deadlocked>) {
         self.write_from_outside(|recorder, now| waits.for_each(|wait| recorder.at(now, &wait)));
     }

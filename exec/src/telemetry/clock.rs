@@ -1,4 +1,5 @@
-//! A thread's time: its last reading of the clock, and what it has spent its time on since it started.
+//! A thread's time: its last reading of the clock, and on what the thread has spent its time since it
+//! started.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -24,7 +25,7 @@ pub(super) struct Now {
     /// A number for this thread in its present mode, which is unique. A task with the same number was last
     /// dispatched by this thread in this mode.
     pub(super) session: u32,
-    /// The session of those tasks with dispatches that may be measured the short way; [`NO_SESSION`]: no
+    /// The session of those tasks whose dispatches may be measured the short way; [`NO_SESSION`] if no
     /// dispatch may.
     pub(super) short_session: u32,
 }
@@ -67,17 +68,19 @@ impl Now {
 
 /// The account of a thread's time.
 pub(super) struct Account {
-    /// The time of the start plus all time that was not busy, so the busy time is the clock less this.
+    /// The time of the start plus all time that was not busy, so the present time less this value is the busy
+    /// time.
     busy_base: u64,
     pub(super) waiting_ticks: u64,
-    /// Time between dispatches and waits, if the clock was read at its end.
+    /// The time of the worker's own work between dispatches and waits, where the clock was read at the end of
+    /// that work.
     pub(super) own_ticks: u64,
     /// Time that the worker could have run and had no processor, which is not part of the other times.
     pub(super) kept_ticks: u64,
     /// How long the worker had been parked when it last woke.
     pub(super) parked_ticks: u64,
-    /// The busy time before which the thread measures no more message sizes: by then it has done enough work
-    /// for the measurements made to be within their budget.
+    /// The busy time before which the thread measures no more message sizes: by then it has done so much work
+    /// that the measurements made so far are within their budget.
     pub(super) sizes_paid: u64,
     /// The file in which the kernel reports when a thread was kept from its processor.
     pub(super) delays: Option<Delays>,

@@ -1,10 +1,10 @@
 //! Records each dispatch as one event.
 //!
-//! Most dispatches of a task read the stream that the one before read, from where that ended, and write the
-//! same other one. So these streams are recorded once in each block of the element, in a *base*, and a
-//! dispatch names its base by a number. A reader that has a block also has its bases, even if older blocks
-//! were overwritten. Facts that do not fit into the base (more streams, lineage of several runs) are recorded
-//! in events of their own just before the dispatch.
+//! Most dispatches of a task read and write the same two streams as the task's dispatch before, and continue
+//! at the positions where it ended. Therefore these streams are recorded once in each block of the element,
+//! in a *base*, and a dispatch names its base by a number. A reader that has a block also has its bases, even
+//! if older blocks were overwritten. Facts that do not fit into the base (more streams, lineage of several
+//! runs) are recorded in events of their own just before the dispatch.
 
 use std::cell::Cell;
 
@@ -38,7 +38,7 @@ const LONG_WORDS: u64 = 1 + DispatchLong::WORDS as u64;
 const BASE_WORDS: u64 = 1 + DispatchBase::WORDS as u64;
 
 impl Part {
-    /// What the present dispatch read or wrote at a stream end.
+    /// The messages that the present dispatch read or wrote at an end of a stream.
     #[inline]
     pub(super) fn of<S: WatchedStream>(stream: &S, writes: bool) -> Part {
         let count = stream.passed_now(writes) as u64;
@@ -46,10 +46,10 @@ impl Part {
     }
 }
 
-/// The index up to which a task has written a stream, or read it unless `writes`.
+/// The index up to which a task has written a stream (if `writes`) or read it.
 #[inline(always)]
 fn end_of(stream: &impl WatchedStream, writes: bool) -> u64 {
-    // Messages that a leaving reader drops come after those that it read.
+    // Messages that a reader drops when it leaves come after those that it read.
     (stream.position(writes) - if writes { 0 } else { stream.lost(false) }) as u64
 }
 
@@ -73,7 +73,7 @@ pub(super) struct Ended<'a> {
 }
 
 impl Recorder {
-    /// Records messages that the next recorded dispatch read or wrote on another stream than those of its
+    /// Records messages that the next recorded dispatch read from or wrote to a stream that is not in its
     /// base; `written` is the lineage of written messages, and `None` for messages read.
     #[cold]
     pub(super) fn part(&mut self, now: u64, part: &Part, written: Option<(Descent, i16)>) {
@@ -86,8 +86,8 @@ impl Recorder {
         }
     }
 
-    /// Records a dispatch that ends at `now` and lasted less than 2^32 ticks, if it continues its task's
-    /// base, which is in this element, and fits into `exec.dispatch`.
+    /// Records a dispatch that ends at `now` and lasted less than 2^32 ticks, if the dispatch continues its
+    /// task's base, the base is in this element, and the dispatch fits into `exec.dispatch`.
     #[inline(always)]
     pub(super) fn relayed<S: WatchedStream>(
         &mut self,
@@ -159,7 +159,7 @@ impl Recorder {
         }
         let by = ended.ready_by.stream();
         let is_in_base = |stream: u64| {
-            // The base gets the streams that `Stated::take` leaves, whether or not it has to be recorded
+            // The streams that the base has after `Stated::take`, whether or not the base has to be recorded
             // again.
             let of =
                 |part: &Part, before: u64| if part.count > 0 || before == 0 { part.stream } else { before };
@@ -223,8 +223,8 @@ impl Recorder {
         derived.iter().for_each(|derived| self.at(now, derived));
     }
 
-    /// Records a base for the dispatch that follows immediately and needs `words` words. Returns `false` if
-    /// the element is full.
+    /// Records a base for the dispatch that is recorded immediately afterwards and needs `words` words.
+    /// Returns `false` if the element is full.
     #[cold]
     #[inline(never)]
     fn state(&mut self, now: u64, words: u64, ended: &Ended<'_>, stated: &Stated) -> bool {
@@ -290,7 +290,8 @@ fn words(
 mod tests {
     use super::*;
 
-    /// The words that [`Recorder::relayed`] assembles are those that the kind's derive would pack.
+    /// Checks that [`Recorder::relayed`] assembles the same words as the code that the derive of the kind
+    /// makes.
     #[test]
     fn a_dispatch_put_together_by_words_is_what_its_kind_says() {
         let all = Dispatch {

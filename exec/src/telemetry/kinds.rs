@@ -1,7 +1,8 @@
 //! The runtime's kinds of event.
 //!
 //! *Structural* events (tasks and streams, their beginning and end; workers; changes of mode) are always written when
-//! there is a space; the others in mode `full` only. A dispatch is one event, at the time of its end.
+//! there is a space; all other events are written in mode `full` only. A dispatch is recorded as one event,
+//! whose time is the end of the dispatch.
 
 use crate::procfs::{Doing, Source};
 use crate::stop::Stop;
@@ -22,7 +23,8 @@ macro_rules! kinds {
     ($($(#[$attribute:meta])* pub(crate) struct $kind:ident $fields:tt)*) => {
         $($(#[$attribute])* pub(crate) struct $kind $fields)*
 
-        /// The kinds as declared to one writer, each under the name of its type.
+        /// The numbers of the kinds as they were declared to one writer; each field has the name of the
+        /// kind's type.
         #[allow(non_snake_case)]
         pub(crate) struct Kinds {
             $($kind: KindId<$kind>,)*
@@ -71,7 +73,7 @@ pub(crate) enum Cause {
     Room = 2,
     /// The task's quantum was spent, the task was woken while it ran, or it moves to another worker.
     Yield = 3,
-    /// A stream that the task reads ended, or the reader of one that it writes left.
+    /// A stream that the task reads ended, or the reader of a stream that the task writes left.
     End = 4,
     /// The cause is not known.
     Unrecorded = 5,
@@ -113,7 +115,7 @@ pub(crate) enum Which {
     Input = 1,
     /// The base's output.
     Output = 2,
-    /// The one that the event `exec.dispatch_streams` just before names.
+    /// The stream that is named by the event `exec.dispatch_streams` just before the dispatch's event.
     Named = 3,
 }
 
@@ -124,9 +126,9 @@ pub(crate) enum Which {
 pub(crate) enum Descent {
     /// The descent is not recorded in this event.
     Unrecorded = 0,
-    /// Each message descends from the next one read.
+    /// The k-th message written descends from the k-th message of those read.
     EachFromNext = 1,
-    /// All messages descend from the same one.
+    /// All messages written descend from the same message.
     AllFromOne = 2,
 }
 
@@ -192,12 +194,12 @@ kinds! {
         /// The time in which the worker had no ready task, without the time in which it was parked.
         #[field(unit = "ticks", absent = 0)]
         pub(crate) waiting_ticks: u64,
-        /// The measured time of the worker's own work between dispatches and waits, as waking other workers
-        /// or moving tasks.
+        /// The measured time of the worker's own work between dispatches and waits, such as waking other
+        /// workers or moving tasks.
         #[field(unit = "ticks", absent = 0)]
         pub(crate) own_ticks: u64,
         /// The time in which the worker could have run but had no processor, if the worker noticed it at
-        /// once; none of the other three times includes this time.
+        /// once; the busy time, the waiting time and the time of own work do not include this time.
         #[field(unit = "ticks", absent = 0)]
         pub(crate) kept_ticks: u64,
     }
@@ -260,7 +262,7 @@ kinds! {
         pub(crate) task: u64,
         /// What the thread did.
         pub(crate) doing: Doing,
-        /// The source from which the sampler knows what the thread did.
+        /// The file of the kernel from which the sampler knows what the thread did.
         pub(crate) source: Source,
         /// The number of samples that found the thread doing this.
         #[field(unit = "times")]
@@ -268,10 +270,11 @@ kinds! {
         /// The time that these samples represent: each sample represents the time since the previous sample.
         #[field(unit = "ticks")]
         pub(crate) interval_ticks: u64,
-        /// The time in this interval for which the thread had a processor.
+        /// The time for which the thread had a processor in the interval that these samples represent.
         #[field(unit = "ns")]
         pub(crate) cpu_ns: u64,
-        /// The time in this interval for which the thread could have run but had no processor.
+        /// The time for which the thread could have run but had no processor in the interval that these
+        /// samples represent.
         #[field(unit = "ns")]
         pub(crate) delayed_ns: u64,
         /// The address of the lock, or the file descriptor, that the thread waits for; 0: not known.
@@ -285,8 +288,8 @@ kinds! {
         pub(crate) holder: u64,
     }
 
-    /// The processor time of a dispatch of a millisecond or more. This event precedes the event of that
-    /// dispatch.
+    /// The processor time of a dispatch of a millisecond or more. This event precedes the event of the
+    /// measured dispatch.
     #[derive(Kind)]
     #[kind(name = "exec.dispatch_used")]
     pub(crate) struct DispatchUsed {
@@ -329,9 +332,9 @@ kinds! {
         pub(crate) looks: u64,
     }
 
-    /// A task was created, with a stream that it reads and one that it writes, if it has them. These two
-    /// streams get no `exec.stream_opened`; the task's other streams do. This event may also be the base of
-    /// dispatches, like an `exec.dispatch_base` with no message read or written yet.
+    /// A task was created, with a stream that it reads and one that it writes, if it has them. The streams in
+    /// this event get no `exec.stream_opened`; the task's other streams do. This event may also be the base
+    /// of dispatches, like an `exec.dispatch_base` with no message read or written yet.
     #[derive(Kind)]
     #[kind(name = "exec.task_created")]
     pub(crate) struct TaskCreated {
@@ -351,7 +354,7 @@ kinds! {
         /// Whether the task has a thread of its own.
         #[field(absent = 0)]
         pub(crate) blocking: bool,
-        /// The capacity of each of these streams.
+        /// The capacity of each of the two streams in this event.
         #[field(unit = "messages", absent = 0)]
         pub(crate) capacity: u16,
         /// The task's worker; 4294967295: a thread of its own; 4294967294: given by `exec.task_mapped`.
@@ -558,7 +561,8 @@ kinds! {
         /// The number of messages of `stream`.
         #[field(unit = "messages")]
         pub(crate) count: u32,
-        /// 0: all descend from the same message; 1: each descends from the next message.
+        /// 0: all messages descend from the same message; 1: the k-th message descends from the k-th of as
+        /// many parent messages.
         pub(crate) step: u32,
     }
 
@@ -577,7 +581,8 @@ kinds! {
         pub(crate) for_room: u8,
     }
 
-    /// A task ended. The four times add up to the measured part of the task's life (modes metrics and full).
+    /// A task ended. The busy time, the two waiting times and the ready time add up to the measured part of
+    /// the task's life (modes metrics and full).
     #[derive(Kind)]
     #[kind(name = "exec.task_ended")]
     pub(crate) struct TaskEnded {
@@ -700,7 +705,7 @@ kinds! {
         /// The number of messages that the sizes represent: all up to the last one whose size was measured.
         #[field(unit = "messages")]
         pub(crate) messages: u64,
-        /// The total size of these messages.
+        /// The total size of the messages that the sizes represent.
         #[field(unit = "B")]
         pub(crate) bytes: u64,
         /// The smallest size measured.

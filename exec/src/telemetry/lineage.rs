@@ -1,5 +1,5 @@
-//! The lineage that the present dispatch has noted: runs of messages that all descend from one message, or
-//! each from the next one.
+//! The lineage that the present dispatch has noted: runs of messages in which all messages descend from the
+//! same message, or the k-th message from the k-th message of another run.
 
 use super::base::Part;
 use super::kinds::{Derived, Descent};
@@ -11,13 +11,14 @@ pub(super) struct Lineage {
     next: Next,
 }
 
-/// The conditions under which a message extends the last run by one, which a few comparisons check.
+/// The conditions under which a message extends the last run by one; checking them takes a few comparisons.
 struct Next {
     /// The stream written; null if no message can extend the run.
     child: *const (),
     /// The stream read last.
     parent: *const (),
-    /// The counts that `pushed` of the child and `popped` of the parent must have.
+    /// The value that the child's `pushed` must have; `popped` is the value that the parent's `popped` must
+    /// have.
     pushed: usize,
     popped: usize,
     step: usize,
@@ -29,8 +30,8 @@ impl Lineage {
         Lineage { runs: Vec::new(), next: Next { child, parent, pushed: 0, popped: 0, step: 0 } }
     }
 
-    /// Whether the message pushed last on `child` extends the last run, if the last pop was from `parent`. If
-    /// so, the message is noted.
+    /// If the message pushed last on `child` extends the last run, notes the message and returns true.
+    /// `parent` is the stream of the last pop.
     ///
     /// # Safety
     /// `parent` must point to a stream, unless it is null.
@@ -56,7 +57,7 @@ impl Lineage {
     }
 
     /// Notes that the message pushed last on `child` descends from the message `read` (its stream and index).
-    /// `popped` is that stream if the message was popped last.
+    /// `popped` is the stream of `read` if that message was popped last.
     pub(super) fn note<S: WatchedStream>(
         &mut self,
         child: &S,
@@ -82,8 +83,8 @@ impl Lineage {
         self.begin(Derived { stream, first, parent_stream, parent_first, count: 1, step: 0 });
     }
 
-    /// Notes that the `count` messages pushed last on `child` descend from as many popped last, each from
-    /// one.
+    /// Notes that the `count` messages pushed last on `child` descend from the `count` messages popped last,
+    /// the k-th from the k-th.
     #[cfg(not(loom))]
     pub(super) fn note_run(
         &mut self,
@@ -105,9 +106,9 @@ impl Lineage {
         self.begin(Derived { stream, first, parent_stream, parent_first, count, step });
     }
 
-    /// The descent of all of `written`, in the form of [`descent`], if the messages descend from those that
-    /// this or a former dispatch read from its base's input and that form can express it. Lineage that this
-    /// returns is removed from the notes.
+    /// The descent of all messages of `written`, in the form of [`descent`], if they descend from messages
+    /// that this or a former dispatch read from its base's input and that form can express the descent.
+    /// Lineage that is returned is removed from the notes.
     #[inline]
     pub(super) fn take_descent(&mut self, written: &Part, input: &Part) -> (Descent, i16) {
         let mut of_stream = (0..self.runs.len()).filter(|&at| self.runs[at].stream == written.stream);
@@ -151,8 +152,9 @@ impl Lineage {
     }
 }
 
-/// The descent of the messages written as an event expresses it, if it can: its form, and the index of the
-/// first message's parent relative to the first message read.
+/// The descent of written messages in the form in which an event expresses it: the kind of descent, and the
+/// index of the first message's parent relative to the first message read; the kind is `Unrecorded` if an
+/// event cannot express the descent.
 #[inline]
 pub(super) fn descent(derived: &Derived, input: &Part, output: &Part) -> (Descent, i64) {
     let all = derived.stream == output.stream

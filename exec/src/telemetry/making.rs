@@ -1,5 +1,5 @@
-//! Records a task that a running task makes, as one event together with the streams that are attached at its
-//! creation.
+//! Records a task that a running task makes; one event contains the new task and the streams that are
+//! attached when it is created.
 
 use super::base::{Bases, ReadyBy};
 use super::kinds::{NO_BASE, StreamOpened, TaskCreated};
@@ -9,9 +9,9 @@ use super::task::{ObservedTask, Origin, WatchedTask};
 /// A task that is being made, until its streams are attached.
 #[derive(Default)]
 pub(super) struct Making {
-    /// The record of the task that is being made; `None` when none is.
+    /// The event of the task that is being made; `None` if no task is being made.
     created: Option<TaskCreated>,
-    /// The stream ends that the task's own event has no fields for.
+    /// The attached ends of streams for which the new task's event has no fields.
     besides: Vec<StreamOpened>,
 }
 
@@ -21,7 +21,7 @@ impl Making {
         self.created.is_some()
     }
 
-    /// A task is made that will run on `worker`. The new task's streams are attached next.
+    /// Notes that a task is made that will run on `worker`. The new task's streams are attached next.
     pub(super) fn begin(&mut self, task: &impl WatchedTask, origin: Origin, worker: u32) {
         self.created = Some(origin.created(task, worker));
         self.besides.clear();
@@ -51,8 +51,9 @@ impl Making {
         created.capacity = capacity;
     }
 
-    /// Records the task that was being made, if any, after its streams were attached. With `observed`, its
-    /// dispatches are recorded by the same `recorder`, and this event is their base.
+    /// Records the task that was being made, if any, after its streams were attached. If `observed` is given,
+    /// the new task's dispatches are recorded by the same `recorder`, and the event of the new task is their
+    /// base.
     pub(super) fn end(&mut self, now: u64, recorder: &mut Recorder, observed: Option<&ObservedTask>) {
         let Some(mut created) = self.created.take() else { return };
         if let Some(observed) = observed {
@@ -85,7 +86,7 @@ impl Recorder {
         number
     }
 
-    /// The number of the next base, which will be in this block.
+    /// The number of the next base, which will be recorded in the block `block`.
     pub(super) fn next_base(&mut self, block: u64) -> u32 {
         if block != self.bases.block {
             self.bases = Bases { block, next: 0 };

@@ -15,7 +15,7 @@ const AHEAD_NS: u64 = 200_000;
 /// The budget for measuring messages at the end of a dispatch.
 #[derive(Clone, Copy)]
 pub(crate) struct SizeBudget {
-    /// The percentage of the time that the messages take.
+    /// The part of the time that working on the messages takes which may be spent on measuring, in percent.
     pub(crate) percent: u64,
 }
 
@@ -33,13 +33,13 @@ impl Telemetry {
         self.now.sizes_due
     }
 
-    /// Notes that the thread measures all due messages now.
+    /// Notes that the thread now measures all messages whose measurement is due.
     pub(crate) fn sizes_are_seen_to(&mut self) {
         self.now.sizes_due = false;
     }
 
-    /// The index of the next message to measure, of those that the dispatch wrote and that are not
-    /// `published` yet.
+    /// The index of the next message to measure among those that the dispatch wrote and that are not
+    /// published yet (those from `published` on).
     pub(crate) fn size_wanted(
         &mut self,
         stream: &impl WatchedStream,
@@ -58,16 +58,16 @@ impl Telemetry {
         if !budget.is_all()
             && self.account.sizes_paid > self.now.ticks + self.board.clock.ns_to_ticks(AHEAD_NS)
         {
-            // The budget is spent for now. The message is skipped for a reason that does not depend on its
-            // size.
+            // The budget is spent for now, so the message is skipped. Skipping does not depend on the
+            // message's size, so the sample stays unbiased.
             sizes.go_on(end, 2 * sizes.distance());
             return None;
         }
         sizes.next().map(|next| next.max(published)).filter(|&index| index < end)
     }
 
-    /// Counts the measured size of a message, or the size that all of the stream's messages have. If the
-    /// measurement failed, no further message of the stream is measured.
+    /// Counts the measured size of a message, which may be the one size that all messages of the stream have.
+    /// If the measurement failed, no further message of the stream is measured.
     pub(crate) fn size_taken(
         &mut self,
         stream: &impl WatchedStream,

@@ -4,13 +4,13 @@
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Mode {
-    /// Only the structure: events for the beginning and end of tasks and streams, and live rows of tasks that
-    /// live long.
+    /// Only the structure of the run is recorded: events for the beginning and end of tasks and streams, and
+    /// live rows of tasks that live long.
     Off,
-    /// Counters and times of tasks, streams and workers, in the live table.
+    /// In addition, the live table has counters and times of tasks, streams and workers.
     #[default]
     Metrics,
-    /// Every dispatch, wait, and message.
+    /// In addition, there are events for every dispatch and wait, and the lineage of every message.
     Full,
 }
 

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use thalweg_space::{Error, KindEnum, LIVE_CELLS, LiveRow, NameRef, Row, RowKind, SiteRef, Space};
 
-/// A task that exists.
+/// The row of a task.
 #[derive(Row)]
 #[row(name = "exec.task", former = 1)]
 pub(crate) struct TaskRow {
@@ -27,8 +27,8 @@ pub(crate) struct TaskRow {
     /// The number of messages that the task wrote.
     #[field(unit = "messages")]
     writes: u64,
-    // The next four are in the order of `Share`.
-    /// Time it ran.
+    // This field and the three fields after it are in the order of `Share`.
+    /// The time for which the task ran.
     #[field(unit = "ticks")]
     busy_ticks: u64,
     /// The time for which the task waited for messages.
@@ -62,7 +62,7 @@ pub(crate) enum TaskState {
     Ended = 5,
 }
 
-/// A stream that exists.
+/// The row of a stream.
 #[derive(Row)]
 #[row(name = "exec.stream", former = 2)]
 pub(crate) struct StreamRow {
@@ -95,7 +95,7 @@ pub(crate) struct SizesRow {
     /// The number of messages that the sizes represent: all up to the last one whose size was measured.
     #[field(unit = "messages")]
     messages: u64,
-    /// The total size of these messages.
+    /// The total size of the messages that the sizes represent.
     #[field(unit = "B")]
     bytes: u64,
     /// The smallest size measured.
@@ -176,7 +176,7 @@ pub(crate) enum WorkerState {
     Parked = 3,
 }
 
-/// The kinds of row as a space knows them.
+/// The kinds of row, as declared in a space.
 pub(crate) struct RowKinds {
     pub(super) task: RowKind,
     pub(super) stream: RowKind,
@@ -199,7 +199,7 @@ impl RowKinds {
 /// check.
 pub(crate) struct Cells {
     cells: NonNull<[AtomicU64; LIVE_CELLS]>,
-    /// `None`: the cells are private memory.
+    /// The row in the space; `None` if the cells are private memory.
     row: Option<LiveRow>,
 }
 

@@ -1,5 +1,5 @@
-//! The thread that samples the threads which dispatch tasks: whether each has a processor, or what it sleeps
-//! for. A dispatch's own clock measures how long the dispatch lasted, but not how much of that time was work.
+//! The thread that samples the threads which dispatch tasks: whether each thread has a processor, or for what
+//! it sleeps. A dispatch itself only measures how long it lasted, and not how much of that time was work.
 
 use std::collections::HashMap;
 use std::io;
@@ -19,13 +19,14 @@ use crate::sync::lock;
 /// The interval between samples, in nanoseconds, if sampling takes less than one part in [`PART`] of a
 /// processor.
 const EVERY_NS: u64 = 10_000_000;
-/// The longest interval while no thread is in a task.
+/// The longest interval between samples while no thread is in a task, in nanoseconds.
 const IDLE_NS: u64 = 80_000_000;
-/// The longest interval at all.
+/// The longest interval between samples in any case, in nanoseconds.
 const SELDOM_NS: u64 = 1_000_000_000;
 /// Sampling takes at most one part in this many of a processor's time.
 const PART: u64 = 400;
-/// The interval between recordings of samples, which is long so that samples do not overwrite old ones.
+/// The interval between recordings of samples, in nanoseconds. The interval is long so that the samples of a
+/// long run fit into their element.
 const TELL_NS: u64 = 250_000_000;
 /// The interval between recordings of the processor time of the run and of the machine.
 const PROCESSORS_NS: u64 = 1_000_000_000;
@@ -33,8 +34,8 @@ const PROCESSORS_NS: u64 = 1_000_000_000;
 const UNSENT_MAX: usize = 256;
 /// If a thread sleeps for a lock for longer than this, the sampler looks up which thread holds the lock.
 const LONG_NS: u64 = 100_000_000;
-/// The time that is added to the sampler's lifetime when its share is computed, so that short runs are
-/// sampled, too.
+/// The time, in nanoseconds, that is added to the sampler's lifetime when its allowed share of that time is
+/// computed, so that short runs are sampled, too.
 const ADVANCE_NS: u64 = 250_000_000;
 
 /// A handle to the sampling thread.
@@ -43,7 +44,7 @@ pub(crate) struct Sampler {
     end: Arc<End>,
 }
 
-/// A flag by which the thread is asked to end.
+/// A flag by which the sampling thread is asked to end.
 #[derive(Default)]
 struct End {
     ended: Mutex<bool>,
@@ -51,7 +52,7 @@ struct End {
 }
 
 impl End {
-    /// Whether the thread is asked to end before this time is over.
+    /// Waits for at most `ns` nanoseconds; returns true as soon as the sampling thread is asked to end.
     fn comes_within(&self, ns: u64) -> bool {
         let (ended, _) = self
             .told
@@ -62,7 +63,8 @@ impl End {
 }
 
 impl Sampler {
-    /// Starts the thread, which samples while `measures` returns true. `None` without a space.
+    /// Starts the sampling thread, which samples while `measures` returns true. Returns `None` without a
+    /// space.
     pub(crate) fn start(
         board: &Arc<Board>,
         measures: impl Fn() -> bool + Send + 'static,
@@ -88,11 +90,11 @@ impl Sampler {
         Ok(Some(Sampler { thread, end }))
     }
 
-    /// Ends the thread. All its samples are recorded when this returns.
+    /// Ends the sampling thread; all its samples are recorded when this call returns.
     pub(crate) fn end(self) {
         *lock(&self.end.ended) = true;
         self.end.told.notify_all();
-        // A panic of the thread is ignored, because the run does not depend on its samples.
+        // A panic of the sampling thread is ignored, because the run does not depend on samples.
         let _ = self.thread.join();
     }
 }
@@ -102,7 +104,8 @@ struct Looking {
     board: Arc<Board>,
     /// The recorder, made after the first samples.
     recorder: Option<Recorder>,
-    /// The threads, as of the number of changes in `changes`.
+    /// The threads that are sampled; `changes` is the number of changes of the list of threads that this map
+    /// contains.
     threads: HashMap<u64, Thread>,
     changes: Option<u64>,
     /// The processors that the run may use.
@@ -120,7 +123,8 @@ struct Looking {
     unsent: Vec<ThreadSampled>,
     looks: u64,
     pause_ns: u64,
-    /// The state of a random number generator that varies the pauses, so that no box has the same rhythm.
+    /// The state of a random number generator that varies the pauses, so that samples do not keep step with a
+    /// box that works periodically.
     uneven: u32,
 }
 
@@ -157,7 +161,7 @@ impl Looking {
         }
     }
 
-    /// Notes that nothing is measured now.
+    /// Notes that nothing is measured at present.
     fn rest(&mut self) {
         self.looked_at = self.board.clock.now();
         self.pause_ns = IDLE_NS;
@@ -184,7 +188,7 @@ impl Looking {
         }
     }
 
-    /// Keeps a sample until it is recorded, and merges it with an equal one.
+    /// Keeps a sample until it is recorded, and merges it with a kept sample that is equal.
     fn keep(&mut self, sample: ThreadSampled) {
         let ThreadSampled { worker, task, doing, source, on, .. } = sample;
         let alike = |kept: &&mut ThreadSampled| {
@@ -205,17 +209,18 @@ impl Looking {
         }
     }
 
-    /// Records the samples kept.
+    /// Records the samples that were kept, and forgets them.
     fn tell(&mut self) {
         self.told_at = self.looked_at;
-        // The recorder is made after the first sample, even if no thread was in a task, because the use of
-        // processors is counted from then on. A run that was too short to be sampled records nothing.
+        // The recorder is made when threads were first sampled, even if no thread was in a task, because the
+        // use of processors is counted from that moment on. In a run that is too short to be sampled, nothing
+        // is recorded.
         if self.recorder.is_none() && self.looks > 0 {
             self.recorder = self.board.recorder("sampler").ok().flatten();
         }
         let Some(recorder) = &mut self.recorder else { return };
         for sample in self.unsent.drain(..) {
-            // All samples get the time of the last look.
+            // All samples get the time at which threads were last sampled.
             recorder.at(self.looked_at, &sample);
         }
         let is_time = |at| self.board.clock.ticks_to_ns(self.looked_at.saturating_sub(at)) >= PROCESSORS_NS;
@@ -255,8 +260,8 @@ impl Looking {
         thread.and_then(|thread| thread.seen.at()).map_or(0, |at| at.task)
     }
 
-    /// Chooses the next pause so that sampling takes no more than its share of the time since it began plus
-    /// [`ADVANCE_NS`], which lets it sample short runs.
+    /// Chooses the next pause so that sampling takes no more than its allowed share of the time since it
+    /// began plus [`ADVANCE_NS`].
     fn plan(&mut self, idle: bool) {
         let usual = if idle { (2 * self.pause_ns).min(IDLE_NS) } else { EVERY_NS };
         let since_ns = self.board.clock.ticks_to_ns(self.looked_at.saturating_sub(self.began)) + ADVANCE_NS;
@@ -268,7 +273,7 @@ impl Looking {
     }
 }
 
-/// The processor time that the run and the machine used on these processors until now.
+/// The processor time that the run and the machine used until now on the processors `allowed`.
 fn processors_used(allowed: &[usize], throttled: Option<&Throttled>, looks: u64) -> ProcessorsUsed {
     let stat = std::fs::read_to_string("/proc/stat").ok();
     let machine = stat.and_then(|stat| procfs::processors_used(&stat, allowed));
@@ -290,7 +295,7 @@ impl Thread {
             return None;
         };
         let look = self.files.look();
-        // A thread that has gone on between the two readings did not sleep.
+        // A thread that has gone on between the two readings of its position did not sleep.
         let doing = if self.seen.at() == Some(at) { look.doing } else { Doing::Runs };
         // A sleeping thread uses no processor, so its processor time since the last sample is read with the
         // next sample in which it runs.
@@ -322,7 +327,8 @@ mod tests {
 
     use super::*;
 
-    /// The use of processors is known from the first sample on, also if no thread is seen in a task for long.
+    /// Checks that the use of processors is known from the first sample on, even if for a long time no sample
+    /// finds a thread in a task.
     #[test]
     fn processors_are_known_since_the_first_look() {
         let folder = std::env::temp_dir().join(format!("thalweg-exec-sampler-{}", std::process::id()));

@@ -2,13 +2,15 @@
 //!
 //! Messages are chosen by their index in the stream alone, at random distances with a mean that follows from
 //! the costs of a measurement and of the task's work for a message; so a large message is as likely to be
-//! chosen as a small one. A size stands for all messages since the one measured before. Measuring may use the
-//! part of a task's time that `exec.clock_budget` allows. The mean distance of each stream keeps to that
-//! budget, and so does each thread as a whole, because it may make millions of streams.
+//! chosen as a small one. A measured size stands for all messages since the message that was measured before.
+//! Measuring may use the part of a task's time that `exec.clock_budget` allows. The mean distance of each
+//! stream is chosen for that budget. Each thread as a whole keeps to the budget as well, because it may write
+//! to millions of streams.
 //!
-//! From the first size on a live row holds the results, which two events repeat at the end of the stream. The
-//! sketch of the sizes in the row and the events has buckets of equal ratios, which are merged by pairs when
-//! sizes are too far apart (Epicoco et al., *UDDSketch*, IEEE Access 2020), so a quantile's error is known.
+//! From the first measured size on a live row holds the results, and two events repeat the results when the
+//! stream ends. The sketch of the sizes in the row and the events has buckets of equal ratios, which are
+//! merged by pairs when sizes are too far apart (Epicoco et al., *UDDSketch*, IEEE Access 2020), so a
+//! quantile's error is known.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -19,10 +21,11 @@ use super::kinds::{StreamSizeCounts, StreamSizes};
 use super::recorder::Recorder;
 use super::rows::{SizesRow, put};
 
-/// The `next` of a stream without (further) measurements.
+/// The value of `next` if no further message of the stream is measured.
 const NEVER: usize = usize::MAX;
 
-/// The state for measuring a stream's messages. Only the writer accesses it, except for the row.
+/// The state for measuring a stream's messages. Only the stream's writer accesses this state, except for the
+/// row.
 pub(super) struct Sizes {
     /// The index of the next message to measure.
     next: AtomicUsize,
@@ -63,14 +66,14 @@ impl Sizes {
     }
 
     /// Chooses the next message to measure, at least one after `index` and on average about `distance` later;
-    /// all distances below twice that are equally likely.
+    /// all distances below twice `distance` are equally likely.
     pub(super) fn go_on(&self, index: usize, distance: u64) {
         let ahead = 1 + self.random(2 * distance - 1);
         self.next.store(index.saturating_add(ahead as usize), Ordering::Relaxed);
     }
 
     /// A random number below `limit`, from Knuth's linear congruential generator. The generator's lower bits
-    /// are mixed, because by themselves they alternate.
+    /// are mixed with its upper bits, because the lower bits of such a generator have short periods.
     fn random(&self, limit: u64) -> u64 {
         let state =
             get(&self.random).wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
@@ -98,7 +101,8 @@ impl Sizes {
         (did, written.saturating_sub(self.written.swap(written, Ordering::Relaxed)))
     }
 
-    /// Counts a size for all messages since the one measured before; `make` makes the row for the first size.
+    /// Counts a measured size for all messages since the message measured before; `make` makes the row when
+    /// the first size is counted.
     pub(super) fn record(&self, make: impl FnOnce() -> Option<LiveRow>, index: usize, bytes: u64) {
         let Some(row) = self.row(make) else { return self.never() };
         let seen = get(row.cell(SizesRow::MESSAGES));
@@ -150,19 +154,19 @@ impl Sizes {
 
 // ---- the sketch
 
-/// The number of buckets in a sketch, and how many of them a cell holds.
+/// The number of buckets in a sketch, and how many buckets one cell of a live row holds.
 const BUCKETS: u64 = 28;
 const IN_CELL: u64 = 4;
 const BUCKET_BITS: u64 = 64 / IN_CELL;
 const COUNT_MAX: u64 = (1 << BUCKET_BITS) - 1;
 
-/// The number of finest buckets for each power of two.
+/// The number of the narrowest possible buckets for each power of two.
 const FINEST: f64 = 32.0;
 
 /// The layout of the sketch's buckets, stored as a word: see [`SizesRow::SCALE`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Scale {
-    /// A bucket consists of 2^coarseness finest buckets.
+    /// A bucket consists of 2^coarseness buckets of the narrowest kind.
     coarseness: u64,
     /// The number of the first bucket.
     first: u64,
@@ -190,7 +194,7 @@ impl Scale {
     }
 }
 
-/// The index of the finest bucket that holds this size.
+/// The index of the bucket of the narrowest kind that contains a size of `bytes` bytes.
 fn finest(bytes: u64) -> u64 {
     ((bytes.max(1) as f64).log2() * FINEST) as u64
 }
@@ -201,7 +205,7 @@ struct Sketch<'a> {
 }
 
 impl Sketch<'_> {
-    /// Counts `messages` of the finest bucket `bucket`.
+    /// Counts `messages` messages whose size lies in `bucket`, an index of buckets of the narrowest kind.
     fn count(&mut self, bucket: u64, messages: u64, mut random: u64) {
         if self.scale.samples == 0 {
             self.scale.first = bucket.saturating_sub(BUCKETS / 2);
@@ -212,7 +216,7 @@ impl Sketch<'_> {
                 self.reach(bucket);
                 continue;
             }
-            // The count is rounded at random, so that many small numbers are not lost.
+            // The count is rounded up or down at random, so that many small numbers are right on average.
             let below_unit = (1_u64 << self.scale.unit) - 1;
             let count = self.at(at) + ((messages.saturating_add(random & below_unit)) >> self.scale.unit);
             if count <= COUNT_MAX {
@@ -238,8 +242,8 @@ impl Sketch<'_> {
         std::array::from_fn(|at| self.at(at as u64))
     }
 
-    /// Writes all buckets again. A reader that reads meanwhile, or after the process died meanwhile, sees by
-    /// the scale that the buckets are changing.
+    /// Writes all buckets again. While the buckets are written, the scale says that they are changing, which
+    /// a reader sees even if the process dies meanwhile.
     #[cold]
     fn replace(&mut self, scale: Scale, counts: [u64; BUCKETS as usize]) {
         put(self.row.cells(), SizesRow::SCALE, Scale { changing: true, ..self.scale }.word());
@@ -250,7 +254,8 @@ impl Sketch<'_> {
         put(self.row.cells(), SizesRow::SCALE, scale.word());
     }
 
-    /// Extends the buckets to cover the finest bucket `bucket`, and makes them wider if necessary.
+    /// Extends the buckets so that they cover `bucket`, an index of buckets of the narrowest kind, and makes
+    /// buckets wider if necessary.
     #[cold]
     fn reach(&mut self, bucket: u64) {
         let (mut scale, before) = (self.scale, self.counts());

@@ -1,4 +1,4 @@
-//! The state that telemetry keeps of a stream: its row.
+//! The state that telemetry keeps for a stream: its row in the live table.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicPtr, Ordering};
@@ -12,11 +12,11 @@ use super::rows::{Cells, StreamRow, put};
 use super::sizes::Sizes;
 use crate::spare::{Spare, spared};
 
-/// A stream's access to the space: none, the runtime's board, or a row, which a stream has from its first
-/// measured message on (with a name, from its beginning).
+/// A stream's access to the space: none, the runtime's board, or a row. A stream has a row from its first
+/// measured message on; if the stream has a name, from its beginning.
 pub(crate) struct StreamTelemetry(
     /// A counted reference to the board or null (both marked by [`UNSHOWN`]), or a [`ShownStream`], which
-    /// then holds that reference. The pointer never goes back to an earlier state.
+    /// then holds the reference to the board. The pointer never goes back to an earlier state.
     AtomicPtr<u8>,
 );
 
@@ -53,7 +53,7 @@ impl StreamTelemetry {
         observed
     }
 
-    /// Shows which task got the writing or reading end.
+    /// Shows in the row which task got the stream's writing or reading end.
     pub(crate) fn attached_to(&self, task: u64, writes: bool) {
         if let Some(row) = self.row() {
             put(row, if writes { StreamRow::WRITER } else { StreamRow::READER }, task);
@@ -91,7 +91,7 @@ impl StreamTelemetry {
 
     /// The board through which the stream is recorded.
     pub(crate) fn board(&self) -> Option<&Board> {
-        // SAFETY: the counted reference is kept as long as `self`.
+        // SAFETY: the counted reference to the board is kept as long as `self`.
         unsafe { self.share().as_ref() }
     }
 
@@ -104,7 +104,7 @@ impl StreamTelemetry {
         self.shown().map_or(std::ptr::null(), |shown| shown.board)
     }
 
-    /// The stream's row, made now if it has none. Any thread may ask for it.
+    /// The stream's row, which is made now if the stream has none. Any thread may call this function.
     #[cold]
     pub(crate) fn show(&self, id: u64, capacity: u32) -> Option<&Cells> {
         let pointer = self.0.load(Ordering::Acquire);
@@ -112,21 +112,22 @@ impl StreamTelemetry {
             return self.row();
         }
         let share = unmarked(pointer);
-        // SAFETY: as in `board`.
+        // SAFETY: the counted reference to the board is kept as long as `self`.
         let board = unsafe { share.as_ref() }?;
         let row = Cells::new(board.live_row(|rows| rows.stream, id));
         put(&row, StreamRow::CAPACITY, u64::from(capacity));
         let made = Spare::make(ShownStream { row, sizes: Sizes::new(id), board: share }).as_ptr();
         let first = self.0.compare_exchange(pointer, made.cast(), Ordering::AcqRel, Ordering::Acquire);
         if first.is_err() {
-            // SAFETY: the thread of the other end was first, and no other thread has seen this value.
+            // SAFETY: the thread of the other end has stored its row first, so no other thread has seen this
+            // value.
             unsafe { Spare::free(made) }
         }
         self.row()
     }
 }
 
-/// The board that a marked pointer leads to.
+/// The board to which a pointer with the mark [`UNSHOWN`] points.
 fn unmarked(pointer: *mut u8) -> *const Board {
     pointer.map_addr(|address| address & !UNSHOWN).cast_const().cast()
 }
@@ -148,27 +149,29 @@ impl Drop for StreamTelemetry {
     }
 }
 
-/// A stream as telemetry sees it. Methods about an end are called by the thread that has that end.
+/// What telemetry needs to know of a stream. Methods about an end are called by the thread that has that end.
 pub(crate) trait WatchedStream {
     fn number(&self) -> u64;
     fn holds(&self) -> u32;
     fn telemetry(&self) -> &StreamTelemetry;
-    /// Messages written (else read), published or not. Messages that a leaving reader dropped count as read.
+    /// The number of messages written (if `writes`) or read, published or not. Messages that the reader
+    /// dropped when it left count as read.
     fn position(&self, writes: bool) -> usize;
-    /// Messages written (else read) so far in the dispatch that uses the end, without those that the reader
-    /// dropped.
+    /// The number of messages written (if `writes`) or read so far in the dispatch that uses the end, without
+    /// those that the reader dropped.
     fn passed_now(&self, writes: bool) -> usize;
-    /// Whether the dispatch that uses the end found the stream full (writing), else empty.
+    /// Whether the dispatch that uses the end found the stream full (if `writes`) or empty.
     fn blocks(&self, writes: bool) -> bool;
-    /// Messages that no task read: given to a stream without reader (else dropped by the leaving reader).
+    /// The number of messages that no task read: those written after the reader left (if `writes`), or those
+    /// that the reader dropped when it left.
     fn lost(&self, writes: bool) -> usize;
-    /// The task at the other end of the stream than the writing (else reading) one, or 0.
+    /// The task at the reading end (if `writes`) or at the writing end of the stream, or 0.
     fn peer(&self, writes: bool) -> u64;
-    /// Messages written, read and dropped. The counts are valid when both ends are gone.
+    /// The numbers of messages written, read and dropped. The numbers are valid when both ends are gone.
     fn totals(&self) -> (u64, u64, u64);
 
-    /// The stream's live row, made now if it has none yet, for the calling thread's `task`, which writes it
-    /// (else reads).
+    /// The stream's live row, which is made now if the stream has none; `task`, which belongs to the calling
+    /// thread, writes the stream (if `writes`) or reads it.
     fn shown_by(&self, task: u64, writes: bool) -> Option<&Cells> {
         let row = self.telemetry().row();
         if row.is_some() { row } else { self.show_for(task, writes) }
@@ -182,14 +185,14 @@ pub(crate) trait WatchedStream {
             false => (StreamRow::READER, StreamRow::WRITER),
         };
         put(row, own, task);
-        // A task that gets the other end meanwhile writes itself into the row, and its store must not be
-        // overwritten.
+        // A task that gets the other end at the same time writes its own number into the row, and that store
+        // must not be overwritten.
         let peer = self.peer(writes);
         _ = row[other].compare_exchange(0, peer, Ordering::Relaxed, Ordering::Relaxed);
         Some(row)
     }
 
-    /// Shows the position of an end that `task` has in the stream's live row, if any message has passed that
+    /// Shows in the stream's live row the position of the end that `task` has, if any message has passed that
     /// end. Returns whether the size of a written message must be measured.
     #[inline(always)]
     fn show_position(&self, task: u64, writes: bool) -> bool {
@@ -245,7 +248,7 @@ pub(super) fn write_sizes(stream: &impl WatchedStream, recorder: &mut Recorder, 
     }
 }
 
-/// The event for a stream after both its ends are gone; this updates its row, too.
+/// The event for a stream after both its ends are gone. The call also updates the stream's row.
 pub(super) fn closed(stream: &impl WatchedStream) -> StreamClosed {
     let (written, read, dropped) = stream.totals();
     if let Some(row) = stream.telemetry().row() {

@@ -1,4 +1,4 @@
-//! The state that telemetry keeps of a task: its row, and its time in four shares.
+//! The state that telemetry keeps for a task: its row in the live table, and its time in four shares.
 
 use std::cell::{Cell, OnceCell};
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
@@ -22,7 +22,7 @@ pub(crate) enum Share {
     Ready = 3,
 }
 
-/// The counts of a task's work so far. Only the task's thread accesses them.
+/// Counts of a task's work so far. Only the task's thread accesses these counts.
 #[derive(Default)]
 pub(crate) struct Counts {
     pub(crate) dispatches: Cell<u64>,
@@ -30,7 +30,7 @@ pub(crate) struct Counts {
     pub(crate) writes: Cell<u64>,
 }
 
-/// The description of a task, for readers of its number.
+/// The description of a task: what a reader that finds the task's number wants to know.
 #[derive(Clone, Copy)]
 pub(crate) struct About {
     pub(crate) component: SiteRef,
@@ -41,7 +41,7 @@ pub(crate) struct About {
 #[derive(Clone, Copy)]
 pub(crate) struct Origin {
     pub(crate) about: About,
-    /// The task that unfolded it, or 0.
+    /// The task that created this task by unfolding, or 0.
     pub(crate) parent: u64,
     pub(crate) one_to_one: bool,
 }
@@ -68,13 +68,14 @@ impl Origin {
 }
 
 /// The moments at which a task's time changes from one share to another. Only the task's thread accesses
-/// them, except for `woken_at` and `woken_by`. The time of a dispatch, and of the task's wait before it, is
-/// added when the dispatch ends.
+/// these fields, except for `woken_at` and `woken_by`. The time of a dispatch, and of the task's wait before
+/// it, is added when the dispatch ends.
 #[derive(Default)]
 struct Times {
     /// The time until which the shares are counted: the end of the last dispatch.
     until: Cell<u64>,
-    /// When the task became ready or began to run; a time before `until` means that it does neither.
+    /// When the task became ready or began to run; a time before `until` means that the task is neither ready
+    /// nor running.
     ready_since: Cell<u64>,
     /// When another thread woke the task, in ticks; 0: not measured. The field is written by the waking
     /// thread before it puts the task into the inbox, and read by the task's worker after it took the task
@@ -84,15 +85,15 @@ struct Times {
     woken_by: AtomicU64,
 }
 
-/// The state that is kept of a task for its observers. In mode off only tasks that live long have it, because
-/// a row adds more than half to a task's memory, and a network that unfolds makes and ends tasks all the
-/// time.
+/// The state that telemetry keeps for a task for observers. In mode off only tasks that live long have this
+/// state, because a row adds more than half to a task's memory, and a network that unfolds makes and ends
+/// tasks all the time.
 pub(crate) struct ObservedTask {
     /// The task's row, in which its time is added up.
     row: Cells,
-    /// The number of the thread and its mode in which the task's last dispatch ended: see
-    /// [`Telemetry`](super::Telemetry). While the session is the same, the task's times are in order, and its
-    /// base is in the thread's own element.
+    /// The session (a number for a thread in one mode) in which the task's last dispatch ended: see
+    /// [`Telemetry`](super::Telemetry). While the session stays the same, the task's times are in order, and
+    /// its base is in the thread's own element.
     pub(super) session: Cell<u32>,
     times: Times,
     /// What last made the task ready. The field is written and read by the task's thread, or by the thread
@@ -107,14 +108,15 @@ pub(crate) struct ObservedTask {
     recorded: OnceCell<SpareBox<RecordedTask>>,
 }
 
-/// The state that is kept of a task while its dispatches are recorded. Only the task's thread accesses it.
+/// The state that telemetry keeps for a task while its dispatches are recorded. Only the task's thread
+/// accesses this state.
 #[derive(Default)]
 pub(crate) struct RecordedTask {
     /// The base of the task's dispatches.
     pub(super) stated: Stated,
     /// The last message popped in a former dispatch; see [`RecordedTask::last_read`].
     read_before: Cell<ReadBefore>,
-    /// Whether that message is the last one read from the base's input.
+    /// Whether the message in `read_before` is the last one read from the base's input.
     pub(super) read_base_last: Cell<bool>,
 }
 
@@ -141,7 +143,7 @@ impl RecordedTask {
 pub(super) struct ReadBefore {
     pub(super) stream: u64,
     pub(super) index: u64,
-    /// When that dispatch ended; 0: there is none.
+    /// When the dispatch ended that popped the message; 0 if there is no such message.
     pub(super) at: u64,
 }
 
@@ -151,14 +153,14 @@ impl ObservedTask {
     /// Counts the task's time until `now` as `share`, without time before `measured_since`.
     fn turn(&self, share: Share, now: u64, measured_since: u64) {
         let from = self.times.until.get().max(measured_since);
-        // Clocks of two cores may disagree by some ticks: time never runs backwards here, so the shares add
-        // up.
+        // Clocks of two cores may differ by some ticks, so an earlier time is replaced by `from`, which lets
+        // the shares add up.
         let now = now.max(from);
         self.add(share, now - from);
         self.times.until.set(now);
     }
 
-    /// The task is ready from `now` on; `by` is the cause.
+    /// Notes that the task is ready from `now` on; `by` is the cause.
     #[inline(always)]
     pub(super) fn is_ready(&self, now: u64, by: ReadyBy) {
         self.times.ready_since.set(now);
@@ -166,14 +168,15 @@ impl ObservedTask {
         self.show_state(TaskState::Ready);
     }
 
-    /// How long the task had been ready when it began to run, in the session of its last dispatch.
+    /// How long the task had been ready when it began to run. The session must be that of the task's last
+    /// dispatch.
     #[inline(always)]
     pub(super) fn ready_ticks(&self, began: u64) -> u64 {
         began.saturating_sub(self.times.ready_since.get())
     }
 
-    /// A task on a thread of its own continues, after a wait for `waited_for` if it waited. Returns the time
-    /// at which the task continues, which is `now` or a little later.
+    /// Notes that a task on a thread of its own continues, after a wait for `waited_for` if it waited.
+    /// Returns the time at which the task continues, which is `now` or a little later.
     pub(super) fn goes_on(&self, waited_for: Option<Share>, now: u64, measured_since: u64) -> u64 {
         let Times { until, ready_since, woken_at, woken_by } = &self.times;
         if let Some(share) = waited_for {
@@ -193,8 +196,8 @@ impl ObservedTask {
     pub(super) fn ran(&self, waited_for: Share, began: u64, now: u64) {
         let Times { until, ready_since, .. } = &self.times;
         // The thread that woke the task, or ran it last, may have read the clock after this thread did,
-        // because this dispatch begins when the one before it ended. Times are clamped so that they never run
-        // backwards and the shares add up.
+        // because this dispatch counts from the end of the dispatch before it. Times are clamped so that they
+        // never run backwards and the shares add up.
         let began = began.max(until.get());
         let (row, since, now) = (&*self.row, ready_since.get().max(until.get()).min(began), now.max(began));
         add(row, waited_for, since - until.get());
@@ -204,8 +207,8 @@ impl ObservedTask {
         ready_since.set(now);
     }
 
-    /// Does what [`Self::ran`] does, but the session may have changed since the task's last dispatch, so no
-    /// time before `measured_since` is counted. Returns how long the task was ready.
+    /// Counts what [`Self::ran`] counts, but the session may have changed since the task's last dispatch, so
+    /// no time before `measured_since` is counted. Returns how long the task was ready.
     pub(super) fn ran_anyhow(&self, waited_for: Share, began: u64, now: u64, measured_since: u64) -> u64 {
         let ready = self.waited(waited_for, began, measured_since);
         self.turn(Share::Busy, now, measured_since);
@@ -234,7 +237,7 @@ impl ObservedTask {
         &self.row[TaskRow::BUSY_TICKS + share as usize]
     }
 
-    /// Subtracts `ticks` from the busy time, because the thread had no processor in them.
+    /// Subtracts `ticks` from the busy time, because the thread had no processor in that time.
     fn kept(&self, ticks: u64) {
         let ticks = ticks.min(self.share(Share::Busy).load(Ordering::Relaxed));
         self.add(Share::Busy, ticks.wrapping_neg());
@@ -256,7 +259,7 @@ impl ObservedTask {
         put(row, TaskRow::STATE, state as u64);
     }
 
-    /// The state for recorded dispatches, made now if there is none yet.
+    /// The state for recorded dispatches, which is made now if there is none yet.
     #[inline(always)]
     pub(super) fn recorded(&self) -> &RecordedTask {
         self.recorded.get_or_init(|| SpareBox::new(RecordedTask::default()))
@@ -278,8 +281,8 @@ impl ObservedTask {
         self.recorded().keep_read(read);
     }
 
-    /// Adjusts the state to another session than that in which the last dispatch ended: state that only one
-    /// session may use is converted.
+    /// Notes that the session changed since the last dispatch ended, and converts the state that only the
+    /// former session may use.
     pub(super) fn enter(&self, session: u32) {
         if let Some(recorded) = self.recorded_before() {
             recorded.keep_read(self.last_read());
@@ -288,7 +291,7 @@ impl ObservedTask {
         self.session.set(session);
     }
 
-    /// `worker` is [`OWN_THREAD`] also before the mapper has placed the task.
+    /// Makes the state for task `id`. Before the mapper has placed the task, `worker` is [`OWN_THREAD`].
     fn new(board: &Board, id: u64, about: About, worker: u32) -> ObservedTask {
         let row = Cells::new(board.live_row(|rows| rows.task, id));
         put(&row, TaskRow::STATE, TaskState::Ready as u64);
@@ -307,17 +310,18 @@ impl ObservedTask {
     }
 }
 
-/// A share has one writer at a time; a reader of the row may see it before or after the change.
+/// Adds `ticks` to a share in the row. A share has one writer at a time; a reader of the row may see the
+/// share before or after the change.
 #[inline(always)]
 fn add(row: &[AtomicU64; LIVE_CELLS], share: Share, ticks: u64) {
     let cell = &row[TaskRow::BUSY_TICKS + share as usize];
     cell.store(cell.load(Ordering::Relaxed).wrapping_add(ticks), Ordering::Relaxed);
 }
 
-/// A task's slot for the state that telemetry keeps of it.
+/// A task's slot for the state that telemetry keeps for the task.
 pub(crate) struct TaskTelemetry(
-    /// Null without a space, and in mode off until the task has lived for a while. The state is made by the
-    /// task's thread (release), or before any other thread sees the task.
+    /// The state; null without a space, and in mode off until the task has lived for a while. The task's
+    /// thread makes the state (release), or it is made before any other thread sees the task.
     AtomicPtr<ObservedTask>,
 );
 
@@ -341,13 +345,14 @@ impl Drop for TaskTelemetry {
     fn drop(&mut self) {
         let observed = self.0.load(Ordering::Acquire);
         if !observed.is_null() {
-            // SAFETY: `Spare::make` made it, and no other reference to it exists.
+            // SAFETY: `Spare::make` made the value, and no other reference to it exists.
             unsafe { Spare::free(observed) }
         }
     }
 }
 
-/// A task as telemetry sees it. Methods that change a task's time are called on the task's own thread.
+/// What telemetry needs to know of a task. Methods that change a task's time are called on the task's own
+/// thread.
 pub(crate) trait WatchedTask {
     fn number(&self) -> u64;
     /// The task's worker; 4294967295 for a task with a thread of its own.
@@ -360,14 +365,14 @@ pub(crate) trait WatchedTask {
     fn telemetry(&self) -> &TaskTelemetry;
     fn board(&self) -> &Board;
 
-    /// The state that is kept of the task.
+    /// The state that telemetry keeps for the task, if there is one.
     #[inline(always)]
     fn observed(&self) -> Option<&ObservedTask> {
         self.telemetry().get()
     }
 
-    /// The state that is kept of the task, made now if there is a space. The call is made on the task's own
-    /// thread, or before any other thread sees the task.
+    /// The state that telemetry keeps for the task, which is made now if there is a space. This must be
+    /// called on the task's own thread, or before any other thread sees the task.
     #[cold]
     fn observe(&self) -> Option<&ObservedTask> {
         if self.observed().is_none() && self.board().space().is_some() {
@@ -383,7 +388,7 @@ pub(crate) trait WatchedTask {
         Some(&self.observed()?.row)
     }
 
-    /// The task's time is measured from `now` on.
+    /// Begins to measure the task's time, from `now` on.
     fn begin_times(&self, now: u64) {
         if let Some(observed) = self.observed() {
             observed.times.until.set(now);
@@ -391,10 +396,12 @@ pub(crate) trait WatchedTask {
         }
     }
 
-    /// Counts the task's wait until now, even if it was not woken, because it leaves its thread or ends.
+    /// Counts the task's wait until now, even if the task was not woken, because the task leaves its thread
+    /// or ends.
     fn settle_wait(&self, now: u64, measured_since: u64) {
         if let Some(observed) = self.observed() {
-            // The clock of the thread that gets the task may be a little behind.
+            // The clock of the thread that gets the task may be a little behind, so the task's next dispatch
+            // is measured the long way.
             observed.enter(0);
             observed.waited(self.waited_for(), now, measured_since);
             observed.times.ready_since.set(observed.times.until.get());
@@ -408,7 +415,7 @@ pub(crate) trait WatchedTask {
         }
     }
 
-    /// Subtracts `ticks` from the busy time, because the thread had no processor in them.
+    /// Subtracts `ticks` from the busy time, because the thread had no processor in that time.
     fn kept(&self, ticks: u64) {
         if let Some(observed) = self.observed() {
             observed.kept(ticks);
@@ -421,7 +428,8 @@ pub(crate) trait WatchedTask {
         self.observed().map_or(0, |observed| observed.share(share).load(Ordering::Relaxed))
     }
 
-    /// Stores how another thread wakes the task. The call comes before the task is put into an inbox.
+    /// Stores when and why another thread wakes the task. This must be called before the task is put into an
+    /// inbox.
     fn set_woken(&self, ready: MadeReady) {
         if let Some(observed) = self.observed() {
             observed.times.woken_at.store(ready.at, Ordering::Relaxed);
@@ -429,8 +437,8 @@ pub(crate) trait WatchedTask {
         }
     }
 
-    /// Stores what made the task ready. The call is made on the task's own thread, or before any other thread
-    /// sees the task.
+    /// Stores what made the task ready. This must be called on the task's own thread, or before any other
+    /// thread sees the task.
     #[inline]
     fn set_ready(&self, by: ReadyBy) {
         if let Some(observed) = self.observed() {
@@ -438,7 +446,7 @@ pub(crate) trait WatchedTask {
         }
     }
 
-    /// Adopts the cause and time that the waking thread stored, before `now`.
+    /// Adopts the cause and the time that the waking thread stored; the time counts as `now` at the latest.
     fn set_ready_as_woken(&self, now: u64) {
         if let Some(observed) = self.observed() {
             let Times { until, ready_since, woken_at, woken_by } = &observed.times;
@@ -523,7 +531,7 @@ pub(crate) trait WatchedTask {
 
     // ---- further cells of the live row
 
-    /// Shows that the task runs on this worker.
+    /// Shows that the task runs on the worker `worker`.
     fn show_worker(&self, worker: u32) {
         if let Some(row) = self.row() {
             put(row, TaskRow::WORKER, u64::from(worker));
@@ -538,7 +546,7 @@ pub(crate) trait WatchedTask {
         }
     }
 
-    /// Shows that the task has read one more message and works on it from now on.
+    /// Shows that the task has read one more message and works on that message from now on.
     fn show_one_more_read(&self) {
         if let Some(row) = self.row() {
             let reads = &row[TaskRow::READS];

@@ -47,8 +47,8 @@ pub(crate) struct Telemetry {
     pub(super) now: Now,
     pub(super) account: Account,
     dispatches: u64,
-    /// Lineage noted in the current dispatch. `gone` holds what the dispatch did with stream ends that its
-    /// task has given away since, and whether each end is a writing one.
+    /// The lineage noted in the current dispatch. `gone` lists, for each stream end that the task has given
+    /// away in this dispatch, what the dispatch did with it before, and whether it is a writing end.
     lineage: Lineage,
     gone: Vec<(Part, bool)>,
     lives: Lives,
@@ -60,12 +60,13 @@ pub(crate) struct Telemetry {
     /// The index of the message that the current dispatch works on, and when that work began, if messages are
     /// timed.
     message: Option<(u64, u64)>,
-    /// The thread as the sampler sees it.
+    /// What the thread shows the sampler.
     pub(super) watched: Option<Watched>,
 }
 
 impl Telemetry {
-    /// Telemetry for a thread that runs the given worker, if it runs one; `mode` is the present setting.
+    /// The telemetry of a thread that runs `worker`, or of another thread if that is `None`; `mode` is the
+    /// present value of the setting.
     pub(crate) fn new(
         board: Arc<Board>,
         worker: Option<u32>,
@@ -120,7 +121,7 @@ impl Telemetry {
         self.now.ticks
     }
 
-    /// The last reading of the clock if it was made in this dispatch, else a new one.
+    /// The last reading of the clock if it was made in this dispatch, else a new reading.
     #[inline]
     pub(crate) fn clock_of_dispatch(&mut self) -> u64 {
         if self.measures() { self.now.ticks } else { self.clock() }
@@ -202,7 +203,7 @@ impl Telemetry {
         now
     }
 
-    /// For how many of the last `ticks` the worker was kept from its processor. The kernel is asked only if
+    /// How many of the last `ticks` ticks the worker was kept from its processor. The kernel is asked only if
     /// `ticks` are `long_ns` or more.
     pub(super) fn kept_of(&mut self, ticks: u64, long_ns: u64) -> u64 {
         let clock = self.board.clock();
@@ -230,9 +231,9 @@ impl Telemetry {
         self.worker.unwrap_or(OWN_THREAD)
     }
 
-    /// Writes events about tasks and streams through the thread's own recorder, or through the one that
-    /// threads without a recorder share. A worker reads the clock once for each part of a dispatch; other
-    /// threads may read it for every event.
+    /// Writes events about tasks and streams through the thread's own recorder, or, if it has none, through
+    /// the recorder that all threads without one share. A worker reads the clock once for each part of a
+    /// dispatch; other threads may read it for every event.
     fn write(&mut self, write: impl FnOnce(&mut Recorder, u64)) {
         if self.recorder.is_some() && !self.now.is_fresh {
             self.clock();
@@ -249,7 +250,7 @@ impl Telemetry {
         self.recorder.as_mut().map(|recorder| &mut recorder.writer)
     }
 
-    /// Notes that the thread belongs to this task alone.
+    /// Notes that the thread belongs to `task` alone.
     pub(crate) fn own_thread_begins(&mut self, task: &impl WatchedTask) {
         self.watched = task
             .row()
@@ -263,8 +264,8 @@ impl Telemetry {
 
     // ---- the moments of a task's life
 
-    /// A running task starts to make `task`, which will run on `worker`. The new task's streams are attached
-    /// next, then [`Self::task_made`] is called.
+    /// Notes that a running task makes `task`, which will run on `worker`. The new task's streams must be
+    /// attached next, then [`Self::task_made`] must be called.
     pub(crate) fn task_is_made(&mut self, task: &impl WatchedTask, origin: Origin, worker: u32) {
         if self.board.space().is_none() {
             return;
@@ -272,7 +273,8 @@ impl Telemetry {
         if self.measures() {
             task.observe(); // The task is observed even if the mode was set to off just now.
         }
-        // If its streams could not be attached, a task has ended before it began.
+        // The task that was made before may have ended before it began, because its streams could not be
+        // attached; its event is written now.
         let mut making = self.lives.making.take().unwrap_or_default();
         if making.is_under_way() {
             self.write(|recorder, now| making.end(now, recorder, None));
@@ -281,7 +283,8 @@ impl Telemetry {
         self.lives.making = Some(making);
     }
 
-    /// The new task's streams are attached; `stays` is true if the task will run on this worker.
+    /// Records the task that was made, after its streams were attached; `stays` is true if the task will run
+    /// on this worker.
     pub(crate) fn task_made(&mut self, task: &impl WatchedTask, stays: bool) {
         let (measures, is_full, session) = (self.measures(), self.is_full(), self.now.session);
         let own = self.recorder.is_some() && stays && measures;
@@ -297,7 +300,8 @@ impl Telemetry {
         self.lives.making = Some(making);
     }
 
-    /// A task became ready that is new on this thread, or that this thread created for another worker.
+    /// Notes that a task became ready that is new on this thread, or that this thread created for another
+    /// worker.
     #[inline(never)]
     pub(crate) fn task_ready(&mut self, task: &impl WatchedTask, cause: Cause, by_stream: u64) {
         if self.measures() {
@@ -306,14 +310,14 @@ impl Telemetry {
         self.task_woken_away(task);
     }
 
-    /// A task of another thread was woken.
+    /// Notes that this thread woke a task of another thread.
     pub(crate) fn task_woken_away(&self, task: &impl WatchedTask) {
         if self.measures() {
             task.show_state(TaskState::Ready);
         }
     }
 
-    /// An idle task of this worker is woken.
+    /// Notes that an idle task of this worker is woken.
     #[inline(always)]
     pub(crate) fn task_woken(&mut self, task: &impl WatchedTask, cause: Cause, by_stream: u64) {
         if self.measures()
@@ -329,7 +333,7 @@ impl Telemetry {
         MadeReady::new(if self.measures() { self.now.ticks } else { 0 }, cause, by_stream)
     }
 
-    /// A worker found a task in its inbox that was idle and that another thread has woken.
+    /// Notes that this worker found a task in its inbox that was idle and that another thread has woken.
     #[inline]
     pub(crate) fn task_taken(&mut self, task: &impl WatchedTask) {
         if self.measures() {
@@ -337,7 +341,7 @@ impl Telemetry {
         }
     }
 
-    /// A worker gives a task to another one.
+    /// Notes that this worker gives a task to the worker `to`.
     pub(crate) fn task_moves(&mut self, task: &impl WatchedTask, to: u32) {
         if self.recorder.is_some() {
             let (now, from) = (self.own_work(), self.worker_number());
@@ -350,8 +354,8 @@ impl Telemetry {
         }
     }
 
-    /// A task that waited until now, for `waited_for`, is about to be dropped. The task's end is no part of
-    /// its last dispatch.
+    /// Notes that a task that waited until now, for `waited_for`, is about to be dropped, which is not part
+    /// of its last dispatch.
     pub(crate) fn task_dropped(&mut self, task: &impl WatchedTask, waited_for: Option<Share>) {
         self.now.began = self.own_work();
         if self.measures() {
@@ -363,13 +367,14 @@ impl Telemetry {
         self.now.is_fresh = false;
     }
 
-    /// The current task's last dispatch is published next, then [`Self::task_ended`] is called.
+    /// Notes that the current task ends. The task's last dispatch must be published next, then
+    /// [`Self::task_ended`] must be called.
     pub(crate) fn task_ends(&mut self) {
         self.lives.is_ending = true;
     }
 
-    /// A task and its last dispatch have ended. For a task with a thread of its own this is the thread's last
-    /// call.
+    /// Records the end of a task, after its last dispatch. For a task with a thread of its own this is the
+    /// thread's last call.
     pub(crate) fn task_ended(&mut self, task: &impl WatchedTask, outcome: &Result<(), Fault>) {
         if self.measures() {
             if task.has_own_thread() {
@@ -390,7 +395,7 @@ impl Telemetry {
 
     // ---- the moments of a dispatch
 
-    /// A worker dispatches a task.
+    /// Notes that this worker begins to dispatch a task.
     #[inline]
     pub(crate) fn dispatch_begins(&mut self, task: &impl WatchedTask) {
         self.now.is_fresh = false;
@@ -410,13 +415,13 @@ impl Telemetry {
         self.dispatches += 1;
     }
 
-    /// The mode before a task's own thread adopts settings, for [`Telemetry::own_dispatch_begins`].
+    /// The state before a task's own thread adopts settings, which [`Telemetry::own_dispatch_begins`] needs.
     pub(crate) fn before_adoption(&self) -> Before {
         Before(self.mode)
     }
 
-    /// A task on a thread of its own goes on after it waited for `waited_for` (`Share::Ready`: it did not
-    /// wait).
+    /// Notes that a task on a thread of its own goes on after it waited for `waited_for` (`Share::Ready` if
+    /// it did not wait).
     pub(crate) fn own_dispatch_begins(&mut self, task: &impl WatchedTask, waited_for: Share, before: Before) {
         let lags = std::mem::take(&mut self.now.lags);
         let begun = task.did().dispatches.get() > 0 && self.mode == before.0;
@@ -433,7 +438,7 @@ impl Telemetry {
         (self.now.ticks, self.now.began) = (began, began);
     }
 
-    /// A task on a thread of its own ends a wait that no other thread has ended.
+    /// Notes that a task on a thread of its own ends a wait that no other thread has ended.
     pub(crate) fn own_wait_ends(&mut self, task: &impl WatchedTask) {
         if self.measures() {
             let now = self.clock();
@@ -441,14 +446,15 @@ impl Telemetry {
         }
     }
 
-    /// The part of a dispatch begins in which the dispatch's messages are published.
+    /// Notes that the part of a dispatch begins in which the dispatch's messages are published.
     #[inline]
     pub(crate) fn publishing_begins(&mut self) {
         self.now.is_fresh = false;
     }
 
-    /// A dispatch ends that used one input and one output. Most dispatches do, so this path is short. Returns
-    /// `false` if something is unusual; then nothing was recorded.
+    /// Records the end of a dispatch that used one input and one output. Most dispatches use one input and
+    /// one output, so this path is short. Returns `false`, and records nothing, if the dispatch is unusual in
+    /// some way.
     #[inline(never)]
     pub(crate) fn relay_ends<S: WatchedStream>(
         &mut self,
@@ -494,8 +500,8 @@ impl Telemetry {
         true
     }
 
-    /// Does what is due less often than once a dispatch. Returns `false` if the dispatch that ends now is
-    /// unusual, or lasted so long that its messages may take long.
+    /// Does the work that is due less often than once a dispatch. Returns `false` if the dispatch that ends
+    /// now is unusual, or lasted so long that its messages may take long.
     #[cold]
     #[inline(never)]
     fn looks_up_shortly(&mut self, task: &impl WatchedTask) -> bool {
@@ -514,9 +520,10 @@ impl Telemetry {
         self.now.is_fresh = self.worker.is_some();
     }
 
-    /// A dispatch ends at the clock's last reading, before its messages are published; not called in mode
-    /// off. The arguments are why it ended and the stream that blocks the task (0: any of several), the ends
-    /// that it used, and the stream and index of the message that it popped last, if any.
+    /// Records a dispatch that ends at the clock's last reading, before its messages are published; not
+    /// called in mode off. The arguments are why the dispatch ended and which stream blocks the task (0: any
+    /// of several), the ends that the dispatch used, and the stream and index of the message that it popped
+    /// last, if any.
     pub(crate) fn dispatch_ends<'a, S: WatchedStream + 'a>(
         &mut self,
         task: &impl WatchedTask,
@@ -552,7 +559,7 @@ impl Telemetry {
         }
     }
 
-    /// Updates what is written less often than once a dispatch.
+    /// Writes the values that are written less often than once a dispatch.
     #[cold]
     #[inline(never)]
     fn look_up(&mut self, task: &impl WatchedTask) {
@@ -652,7 +659,7 @@ impl Telemetry {
         }
     }
 
-    /// A task is ready again instead of asleep after its dispatch; not called in mode off.
+    /// Notes that a task is ready again after its dispatch instead of asleep; not called in mode off.
     #[cold]
     pub(crate) fn task_stays_ready(&mut self, task: &impl WatchedTask) {
         if let Some(observed) = task.observed() {
@@ -688,21 +695,21 @@ impl Telemetry {
 
     // ---- the moments of a message
 
-    /// The cell of the worker's live row that holds the index of the message that its task works on.
+    /// The cell of the worker's live row that holds the index of the message on which the running task works.
     #[inline]
     pub(crate) fn message_cell(&self) -> Option<&AtomicU64> {
         self.row.as_ref().map(|row| &row[WorkerRow::MESSAGE])
     }
 
-    /// Whether `times_messages` must be asked about this task, because its messages took long at the last
-    /// check.
+    /// Whether `times_messages` must be called for this task, because the task's messages took long at the
+    /// last check.
     #[inline]
     pub(crate) fn may_time_messages(&self, task: &impl WatchedTask) -> bool {
         task.observed().is_some_and(|observed| observed.times_messages.get())
     }
 
-    /// Whether the task's messages took so long until now that recording the time of each costs at most
-    /// `percent` of the task's time. The answer is kept for the dispatches to come.
+    /// Whether the task's messages took so long until now that recording the time of each message costs at
+    /// most `percent` of the task's time. The answer is kept for later dispatches.
     pub(crate) fn times_messages(&self, task: &impl WatchedTask, percent: u64) -> bool {
         let (busy, messages) = (task.share(Share::Busy), task.did().reads.get());
         let cost = messages.saturating_mul(self.telling_ticks).saturating_mul(100);
@@ -717,7 +724,7 @@ impl Telemetry {
         take_long
     }
 
-    /// The task begins to work on the next message, and the time of that work is recorded.
+    /// Notes that the task begins to work on the next message, so that the time of that work is recorded.
     #[cold]
     pub(crate) fn message_begins(&mut self, task: &impl WatchedTask, index: u64) {
         let now = self.clock();
@@ -737,7 +744,7 @@ impl Telemetry {
         Some((&mut self.recorder.as_mut()?.writer, since, index))
     }
 
-    /// The time of the message that the current task works on is not recorded.
+    /// Notes that the time of the message on which the current task works must not be recorded.
     pub(crate) fn message_goes_on(&mut self) {
         self.message = None;
     }
@@ -749,7 +756,7 @@ impl Telemetry {
         (before.at != 0 && before.at >= self.now.full_since).then_some((before.stream, before.index))
     }
 
-    /// Stores the stream and index of the last message popped, for the dispatches to come.
+    /// Stores the stream and index of the last message popped, for later dispatches.
     fn keep_read(&self, task: &impl WatchedTask, (stream, index): (u64, u64)) {
         if let Some(observed) = task.observed() {
             observed.keep_read(ReadBefore { stream, index, at: self.now.ticks });
@@ -764,7 +771,8 @@ impl Telemetry {
     }
 
     /// Notes that the message pushed last on `child` descends from the message popped last from `parent`, if
-    /// that continues the lineage noted before. Returns whether it does.
+    /// the two messages continue the lineage that was noted last. Returns whether the two messages continue
+    /// it.
     ///
     /// # Safety
     /// `parent` must point to a stream, unless it is null.
@@ -774,14 +782,14 @@ impl Telemetry {
         unsafe { self.lineage.goes_on(child, parent) }
     }
 
-    /// The message pushed last on `child` descends from the message `read` (its stream and index). With
-    /// `popped`, that is the message popped last from `popped`.
+    /// Notes that the message pushed last on `child` descends from the message `read` (its stream and index).
+    /// If `popped` is given, `read` is the message popped last from `popped`.
     pub(crate) fn derived<S: WatchedStream>(&mut self, child: &S, read: (u64, u64), popped: Option<&S>) {
         self.lineage.note(child, read, popped);
     }
 
-    /// The `count` messages pushed last on `child` descend from `count` messages read, each from one; `read`
-    /// is the last of the messages read.
+    /// Notes that the `count` messages pushed last on `child` descend from `count` messages read, the k-th
+    /// from the k-th; `read` is the last of the messages read.
     #[cfg(not(loom))]
     pub(crate) fn derived_run(&mut self, child: &impl WatchedStream, count: usize, read: (u64, u64)) {
         self.lineage.note_run(child, count, read);
@@ -789,7 +797,7 @@ impl Telemetry {
 
     // ---- the moments of a stream
 
-    /// The writing or reading end of a stream was attached to a task.
+    /// Records that the writing or reading end of a stream was attached to a task.
     pub(crate) fn end_attached(
         &mut self,
         stream: &impl WatchedStream,
@@ -811,7 +819,7 @@ impl Telemetry {
         }
     }
 
-    /// A stream's capacity changed.
+    /// Records that a stream's capacity changed.
     #[cold]
     pub(crate) fn stream_resized(&mut self, stream: &impl WatchedStream) {
         let capacity = u64::from(stream.holds());
@@ -825,7 +833,7 @@ impl Telemetry {
         }
     }
 
-    /// A stream end leaves the task that is dispatched, before the dispatch ends.
+    /// Notes that a stream end leaves the task that is being dispatched, before the dispatch ends.
     pub(crate) fn end_leaves<S: WatchedStream>(&mut self, stream: &S, writes: bool) {
         if self.mode == Mode::Full {
             let part = Part::of(stream, writes);
@@ -836,7 +844,7 @@ impl Telemetry {
         }
     }
 
-    /// Both ends of a stream are gone.
+    /// Records that both ends of a stream are gone.
     pub(crate) fn stream_closed(&mut self, stream: &impl WatchedStream) {
         let (closed, ends) = (closed(stream), self.lives.is_ending);
         if !ends || stream.telemetry().sizes().is_some() {
@@ -853,8 +861,8 @@ impl Telemetry {
     }
 }
 
-/// The state of a task after a dispatch that ended with `stop`. A blocked task counts as asleep until
-/// something else is known.
+/// The state of a task after a dispatch that ended with `stop`. A task that waits for input or room counts as
+/// asleep until the caller knows that it is ready again.
 #[inline(always)]
 fn after(stop: Stop) -> TaskState {
     match stop {
@@ -864,10 +872,10 @@ fn after(stop: Stop) -> TaskState {
     }
 }
 
-/// The state that is kept while tasks begin and end.
+/// The state that this thread's telemetry keeps while tasks begin and end.
 #[derive(Default)]
 struct Lives {
-    /// The task that the current one makes.
+    /// The task that the current task makes.
     making: Option<Box<Making>>,
     /// Whether the current task is about to end.
     is_ending: bool,
@@ -875,6 +883,6 @@ struct Lives {
     closed: Vec<StreamClosed>,
 }
 
-/// The mode before settings were adopted.
+/// The mode that a thread had before it adopted changed settings.
 #[derive(Clone, Copy)]
 pub(crate) struct Before(AdoptedMode);

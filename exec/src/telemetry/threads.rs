@@ -1,4 +1,4 @@
-//! The threads that dispatch tasks, and what another thread sees when it samples them.
+//! The threads that dispatch tasks, and what the sampler sees of each.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -31,7 +31,7 @@ impl Threads {
     }
 }
 
-/// A thread as other threads see it.
+/// What other threads see of a thread that dispatches tasks.
 pub(super) struct Seen {
     /// The thread's number in the kernel.
     pub(super) thread: i32,
@@ -41,7 +41,7 @@ pub(super) struct Seen {
     row: SeenRow,
 }
 
-/// Where a thread is: the task it runs, and how many dispatches were before.
+/// The task that a thread runs, and how many dispatches the thread has made before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct At {
     pub(super) task: u64,
@@ -63,14 +63,15 @@ impl Seen {
     }
 }
 
-/// While a thread has this value, the sampler samples it.
+/// A thread's registration with the sampler: while the thread owns this value, the sampler samples the
+/// thread.
 pub(crate) struct Watched {
     threads: Arc<Threads>,
     number: u64,
 }
 
 impl Watched {
-    /// Registers the calling thread, which is the given worker's.
+    /// Registers the calling thread, which is that of the given worker.
     pub(super) fn worker(threads: &Arc<Threads>, worker: u32, row: &LiveRow) -> Watched {
         Watched::new(threads, worker, 0, row)
     }

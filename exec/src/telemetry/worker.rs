@@ -1,4 +1,4 @@
-//! The moments of a worker.
+//! The telemetry's calls for the moments of a worker: when it begins, waits, is parked and ends.
 
 use thalweg_space::EVENT_NS;
 
@@ -10,7 +10,7 @@ use super::threads::Watched;
 use crate::affinity::{Delays, Processor};
 
 impl Telemetry {
-    /// The worker begins to work, bound to this processor, if it is bound.
+    /// Records that the worker begins to work; `pinned` is the processor to which it is bound.
     pub(crate) fn worker_begins(&mut self, pinned: Option<Processor>) {
         let worker = self.worker_number();
         let Some(recorder) = &mut self.recorder else { return };
@@ -34,7 +34,7 @@ impl Telemetry {
         recorder.at(self.now.ticks, &WorkerStarted { worker, core, node, clock_reading_ps });
     }
 
-    /// The worker found no ready task.
+    /// Records that the worker found no ready task.
     pub(crate) fn worker_waits(&mut self) {
         let worker = self.worker_number();
         self.show(WorkerState::Waiting);
@@ -44,11 +44,12 @@ impl Telemetry {
         }
     }
 
-    /// The worker has waited from `before` until the clock's last reading; `slept` says whether it slept.
-    /// Returns the length of the wait.
+    /// Records that the worker has waited from `before` until the clock's last reading; `slept` says whether
+    /// it slept. Returns the length of the wait.
     pub(crate) fn worker_has_waited(&mut self, before: u64, slept: bool) -> u64 {
         let waited = self.now.ticks - before;
-        // Time without a processor before the sleep was recorded already, or was short.
+        // The kernel is asked only after a sleep. If the worker did not sleep, time without a processor was
+        // recorded already or was short.
         let kept = if slept && self.measures() { self.kept_of(waited, 0) } else { 0 };
         self.account.waited(waited - kept);
         self.write_kept(0, kept);
@@ -65,19 +66,19 @@ impl Telemetry {
         self.account.waiting_ticks
     }
 
-    /// The parked worker is about to sleep.
+    /// Notes that the parked worker is about to sleep.
     pub(crate) fn worker_sleeps_parked(&self) {
         self.show_no_task();
     }
 
-    /// The worker has slept since `before` while it was parked.
+    /// Notes that the worker has slept since `before` while it was parked.
     pub(crate) fn worker_has_slept_parked(&mut self, before: u64) {
         let ticks = self.clock() - before;
         self.account.parked(ticks);
         self.show_waits();
     }
 
-    /// The worker is parked from now on, or takes part again.
+    /// Records that the worker is parked from now on, or takes part again.
     pub(crate) fn worker_parks(&mut self, parked: bool) {
         let (now, worker) = (self.own_work(), self.worker_number());
         self.show(if parked { WorkerState::Parked } else { WorkerState::Running });
@@ -91,7 +92,7 @@ impl Telemetry {
         }
     }
 
-    /// The worker has ended.
+    /// Records that the worker has ended.
     pub(crate) fn worker_ends(&mut self) {
         let now = self.own_work();
         self.show_waits();

@@ -1,4 +1,4 @@
-//! Wakes tasks of other threads, and tasks that are held.
+//! Wakes tasks of other threads, and source tasks that are held.
 
 pub(crate) mod ready;
 
@@ -23,11 +23,11 @@ pub(crate) enum Woken {
     Roused,
 }
 
-/// Wakes a task of another worker of this home, or a blocking task.
+/// Wakes a task of another worker of the same runtime, or a blocking task.
 pub(crate) fn wake_elsewhere(home: &Home, task: &TaskCell, ready: MadeReady) -> Woken {
     if task.in_inbox.load(Ordering::Relaxed) {
-        // The swap below decides which thread wakes the task; this check only avoids overwriting the time of
-        // the first.
+        // The swap below decides which thread wakes the task; this check only avoids overwriting the time
+        // that the first waking thread stored.
     } else {
         task.set_woken(ready);
     }
@@ -44,10 +44,10 @@ pub(crate) fn wake_elsewhere(home: &Home, task: &TaskCell, ready: MadeReady) -> 
     }
 }
 
-/// Puts a task of this home, with the caller's reference, into its worker's inbox; if the inbox refuses it,
-/// the reference is given up.
+/// Puts a task of this runtime, with the caller's reference to it, into the inbox of its worker; if the inbox
+/// refuses it, the reference is given up.
 pub(crate) fn send(home: &Home, task: NonNull<TaskCell>) -> Pushed {
-    // SAFETY: the caller's reference.
+    // SAFETY: the caller's reference keeps the task alive.
     let worker = unsafe { task.as_ref() }.worker();
     let pushed = home.inboxes[worker as usize].push(task);
     if pushed == Pushed::Refused {
@@ -71,12 +71,12 @@ pub(crate) fn hold(admission: &Admission, task: &TaskCell, limit: u64) {
 
 /// A held source's task, with a reference.
 struct Held(NonNull<TaskCell>);
-// SAFETY: the cell may be shared between threads; this is one reference to it.
+// SAFETY: the cell may be shared between threads; a `Held` carries one reference to it.
 unsafe impl Send for Held {}
 
 impl Held {
     fn let_in(self, admission: &Admission) {
-        // SAFETY: the reference is given up after its last use.
+        // SAFETY: the reference keeps the task alive, and is given up after its last use.
         unsafe {
             admission.unpark(&self.0.as_ref().parker);
             TaskCell::release(self.0.as_ptr());

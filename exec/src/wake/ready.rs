@@ -1,8 +1,9 @@
 //! The tasks of a worker that are ready to run, and which of them is next.
 //!
 //! With `exec.order` *fifo* the next task is the first in the queue. With *demand* (LPEL-HRC, ICA3PP 2013)
-//! the next task is that one of the first few for which most messages wait, less those that it wrote and no
-//! task has read: a task with a full output lets its reader go first.
+//! the next task is chosen from the first few: the one with the greatest number of messages that wait for it,
+//! less the messages that it wrote and no task has read. With this order a task with a full output lets its
+//! reader go first.
 
 use std::ptr::NonNull;
 
@@ -10,21 +11,22 @@ use crate::sync::{Ordering, lock};
 use crate::task::cell::TaskCell;
 use crate::telemetry::Share;
 
-/// How many readers in a row may overtake other tasks. Two tasks in a loop that wake each other must not keep
-/// the others waiting for ever.
+/// How many tasks in a row may be put at the front of the queue. Two tasks in a loop that wake each other
+/// must not keep all other tasks waiting for ever.
 const OVERTAKE_MAX: u32 = 256;
 
 /// The number of tasks that are searched for the greatest demand.
 const LOOKED_THROUGH: usize = 8;
 
 /// The tasks ready to run, in the order in which they became ready, except that a task that got input goes
-/// first: messages travel down the network before others enter it, so few are under way, in the cache and at
-/// the end of a run. A task that got the end of a stream also goes first, because otherwise the end would
-/// never catch up with a star that unfolds, and all the star's stages would stay.
+/// first: messages pass through the network before others enter it, so few messages are under way, which
+/// keeps them in the cache and lets a run end soon. A task that got the end of a stream also goes first,
+/// because otherwise the end would never catch up with a star that unfolds, and all the star's stages would
+/// stay.
 pub(crate) struct ReadyQueue {
     first: *mut TaskCell,
     last: *mut TaskCell,
-    /// How many tasks were pushed to the front since a task was taken that was not.
+    /// How many tasks were pushed to the front since a task was last pushed to the back instead.
     overtakes: u32,
     /// How many tasks were taken by demand since the first task of the queue was taken.
     passed_over: u32,
@@ -75,8 +77,8 @@ impl ReadyQueue {
         Some(task)
     }
 
-    /// Of the first few tasks the one with the greatest demand; the first task once as many as may have
-    /// overtaken it.
+    /// Takes the task with the greatest demand among the first few tasks; takes the first task if as many
+    /// tasks as allowed have overtaken it.
     pub(crate) fn pop_demanded(&mut self) -> Option<NonNull<TaskCell>> {
         // SAFETY: tasks in the queue are alive.
         let demand = |task: &NonNull<TaskCell>| unsafe { task.as_ref() }.demand.get();
@@ -107,7 +109,7 @@ impl ReadyQueue {
         self.first != self.last
     }
 
-    /// Of the first `count` tasks the last one that is `wanted`.
+    /// The last task, among the first `count` tasks, for which `wanted` returns true.
     pub(crate) fn last_of(
         &self,
         count: usize,
@@ -137,15 +139,16 @@ impl ReadyQueue {
     }
 }
 
-/// The demand of a task that has seen the end of a stream, because all tasks after it wait for that end.
+/// The demand of a task whose input stream has ended. This demand is the greatest possible, because all tasks
+/// behind the task wait for the stream's end.
 const ENDED: i32 = i32::MAX;
 
 impl TaskCell {
-    /// Adds the demand from the stream that the task sleeps for: messages, room, or the end. The caller is
-    /// the task's thread.
+    /// Adds to the task's demand what the stream for which it sleeps contributes: messages, room, or the
+    /// stream's end. The caller is the task's thread.
     pub(crate) fn adds_demand(&self) {
         let _asking = lock(&self.home.asking);
-        // SAFETY: the task sleeps, its thread asks, and the lock is held.
+        // SAFETY: the task sleeps, this is the task's thread, and the lock is held.
         let more = match unsafe { self.first_wait() } {
             None => 1, // The task waits for one of several inputs.
             Some(ring) if self.waits_for.get() == Share::OutputWait => {

@@ -9,9 +9,10 @@ pub(crate) struct Relay<T: Send + 'static> {
     output: Out<T>,
     times: u64,
     behind: u64,
-    /// A message, and how often it must still be written.
+    /// A message, and how many more times it must be written.
     held: Option<(T, u64)>,
-    /// A counter by which it chooses how many of the messages handed on to it it passes on.
+    /// A counter from which the relay computes how many of the messages that are handed on to it it passes
+    /// on.
     passed: u64,
 }
 
@@ -27,18 +28,18 @@ impl<T: Copy + Send + 'static> Relay<T> {
         Relay { times, ..self }
     }
 
-    /// Makes the relay unfold into `behind` more.
+    /// Makes the relay put `behind` more relays behind itself.
     #[allow(dead_code, reason = "some tests only pass on")]
     pub(crate) fn unfolding(self, behind: u64) -> Relay<T> {
         Relay { behind, ..self }
     }
 
-    /// Whether each message is written once, and none is held.
+    /// Whether each message is written once, and the relay holds no message.
     fn is_simple(&self) -> bool {
         self.times == 1 && self.behind == 0 && self.held.is_none()
     }
 
-    /// Hands messages on to a waiting relay behind this one.
+    /// Hands messages on to the next relay, if it waits for them.
     fn hand_on(&mut self, cx: &mut Context<'_>) -> Option<Stop> {
         let most = cx.hands_on(&self.input, &self.output).min(cx.quantum());
         if most == 0 {

@@ -11,9 +11,9 @@ use super::obstacle;
 use super::table::write;
 use crate::error::Error;
 
-/// The compiler's options for sources for S-Net. Such sources were written for compilers that accepted
-/// implicit declarations, wrong pointers and one variable in several files; the options still allow all of
-/// that.
+/// The compiler's options for C sources written for S-Net. Such sources were written for compilers that
+/// accepted implicit declarations, wrong pointer types and one variable defined in several files; with these
+/// options a present compiler accepts them, too.
 const FLAGS: &[&str] = &[
     "-std=gnu11",
     "-O2",
@@ -28,8 +28,8 @@ const FLAGS: &[&str] = &[
     "-Wno-incompatible-pointer-types",
     "-Wno-return-mismatch",
 ];
-/// The linker's options. A box with the name of a function of the C library must be resolved within the
-/// library of boxes.
+/// The linker's options. A call of a box that has the name of a function of the C library must call the box
+/// in the library of boxes.
 const LINK_FLAGS: &[&str] = &["-shared", "-Wl,-Bsymbolic", "-Wl,--no-undefined"];
 /// The libraries that programs for S-Net were always linked with.
 const LINK_ALWAYS: &[&str] = &["-lm", "-lpthread"];
@@ -55,7 +55,7 @@ pub(super) struct Built {
     pub(super) unchanged: usize,
     /// Why boxes could not be built, one sentence for each reason.
     pub(super) obstacles: Vec<String>,
-    /// Files that could not be compiled and that no box needs.
+    /// Files that could not be compiled and that no box needs, each with the reason.
     pub(super) put_aside: Vec<(PathBuf, String)>,
 }
 
@@ -155,12 +155,13 @@ fn told(command: &mut Command) -> Result<Option<String>, Error> {
 fn read_depends(list: &Path) -> Vec<PathBuf> {
     let Ok(text) = fs::read_to_string(list) else { return Vec::new() };
     let Some((_, files)) = text.split_once(": ") else { return Vec::new() };
-    // In the syntax of make, a backslash precedes a space in a name, and the end of a line that continues.
+    // In the syntax of make, a backslash stands before a space in a name, and before the end of a line that
+    // continues on the next one.
     let files = files.replace("\\\n", " ").replace("\\ ", "\0");
     files.split_whitespace().map(|file| PathBuf::from(file.replace('\0', " "))).collect()
 }
 
-/// Whether `made` was made by this command from these files in their present state.
+/// Whether the file `made` was made by `command` from `files` in their present state.
 fn is_unchanged(made: &Path, command: &Command, files: &[PathBuf]) -> bool {
     let noted = fs::read_to_string(stamp(made)).unwrap_or_default();
     made.is_file() && !files.is_empty() && fingerprint(command, files).is_some_and(|now| now == noted)

@@ -1,8 +1,8 @@
 //! The names that a C file defines and uses, as far as they can be found without compiling it.
 //!
-//! Old C is accepted: functions in the style of K&R, implicit `int`, names that several files define. Of `#if
-//! … #else … #endif` the first part counts (of `#if 0` the second), so that brackets balance. Definitions
-//! made by macros are not found.
+//! Old C is accepted: functions in the style of K&R, implicit `int`, names that several files define. In `#if
+//! … #else … #endif` only the first part is read (in `#if 0` only the second), so that brackets balance.
+//! Definitions made by macros are not found.
 //!
 //! ```text
 //! int total;                          defines total
@@ -65,7 +65,7 @@ impl CSource {
         source
     }
 
-    /// Whether S-Net's compiler wrote it.
+    /// Whether S-Net's compiler wrote the file.
     pub(super) fn is_compiler_output(&self) -> bool {
         COMPILER_OUTPUT.iter().any(|name| self.named.contains(*name))
     }
@@ -165,20 +165,20 @@ fn end_of_string(bytes: &[u8], begin: usize) -> usize {
 #[derive(Default)]
 struct Conditions {
     open: Vec<Condition>,
-    /// The nesting depth of conditional parts that the preprocessor skips here. The depth has no limit,
-    /// because users wrote the files.
+    /// How many of the enclosing parts are left out. The number is not bounded, because users wrote the
+    /// files.
     left_out: usize,
 }
 
 #[derive(Clone, Copy)]
 struct Condition {
     is_taken: bool,
-    /// Whether one part of this `#if` was taken already.
+    /// Whether a part of this `#if … #endif` was already taken.
     was_taken: bool,
 }
 
 impl Conditions {
-    /// Whether text at this place counts.
+    /// Whether text at the present place is read, and not left out.
     fn are_taken(&self) -> bool {
         self.left_out == 0
     }
@@ -202,7 +202,8 @@ fn directive(line: &str, conditions: &mut Conditions, included: &mut Vec<String>
     let rest = rest.trim();
     match word {
         "if" | "ifdef" | "ifndef" => {
-            // Of a C++ header only the part for C is taken, which is usually empty.
+            // In a header for C and C++ the part under `#ifdef __cplusplus` is left out; the part for C is
+            // usually empty.
             let is_taken = !(word == "if" && rest == "0" || word == "ifdef" && rest == "__cplusplus");
             conditions.push(Condition { is_taken, was_taken: is_taken });
         }
@@ -252,7 +253,7 @@ fn definition(tokens: &[&str], begin: usize, defined: &mut HashSet<String>) -> u
                 is_value = false;
             }
             "=" => is_value = true,
-            // Skip the braces of a struct, a union, an enumeration or a value.
+            // Skips the braces of a struct, a union, an enumeration or an initial value.
             "{" => {
                 at = skip(tokens, at);
                 name = name.filter(|_| is_value);
@@ -364,8 +365,8 @@ mod tests {
         assert!(CSource::read(text).is_compiler_output());
     }
 
-    /// Names inside a hundred thousand conditions, and characters after as many open brackets: if the text is
-    /// not scanned in one pass, this takes minutes.
+    /// The texts have names inside a hundred thousand conditions, and characters after as many open brackets.
+    /// If a text is not scanned in one pass, the test takes minutes.
     #[test]
     fn however_deep_it_is_nested_it_is_read_in_one_pass() {
         let deep = 100_000;

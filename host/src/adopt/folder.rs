@@ -21,7 +21,7 @@ const BEGINNING: u64 = 4096;
 pub(super) struct Folder {
     pub(super) networks: Vec<PathBuf>,
     pub(super) sources: BTreeMap<PathBuf, CSource>,
-    /// Files in S-Net's XML, inputs and expectations.
+    /// Files with records in S-Net's XML: inputs and expected outputs.
     pub(super) records: Vec<PathBuf>,
     /// Sources in SAC.
     pub(super) sac: Vec<PathBuf>,
@@ -32,7 +32,8 @@ pub(super) struct Folder {
 }
 
 impl Folder {
-    /// Reads `folder` and the folders below it, but not `except`, hidden ones or links.
+    /// Reads `folder` and the folders below it, but not the folder `except`, hidden folders or symbolic
+    /// links.
     pub(super) fn read(folder: &Path, except: &Path) -> Result<Folder, Error> {
         let mut found = Folder::default();
         found.look_into(folder, except, 0)?;
@@ -74,7 +75,8 @@ impl Folder {
         match path.extension().and_then(|extension| extension.to_str()) {
             Some("snet") => self.networks.push(path),
             Some("c") if bytes <= SOURCE_BYTES_MAX => {
-                // Comments of old sources may be in any encoding.
+                // The text is not required to be UTF-8, because comments of old sources may be in any
+                // encoding.
                 let Ok(text) = fs::read(&path) else { return };
                 let source = CSource::read(&String::from_utf8_lossy(&text));
                 self.sources.insert(path, source);

@@ -6,10 +6,10 @@
 //!            what no other   generators and compiler     old C's      beside what is
 //!            network uses    output left out             flags        expected
 //! ```
-//! A program is a network (`NAME.snet`) that no other network of its folder uses. Its boxes are the C
-//! functions with the names of the boxes, from the nearest file, with the files that these use. Its inputs
-//! are the files of records in and below its folder. The results of an earlier call are used again as long as
-//! nothing that they depend on has changed.
+//! A program is a network (`NAME.snet`) that no other network of its folder uses. A program's boxes are the C
+//! functions with the boxes' names in the files nearest to the network; files that these files use belong to
+//! the program, too. A program's inputs are the files of records in and below its folder. The results of an
+//! earlier call are used again if nothing has changed on which they depend.
 
 mod build;
 mod c_source;
@@ -47,7 +47,7 @@ pub struct Adoption {
     pub into: PathBuf,
     /// The C compiler.
     pub compiler: PathBuf,
-    /// Libraries that boxes are linked with: `jpeg` for `-ljpeg`.
+    /// The names of libraries with which boxes are linked: `jpeg` for `-ljpeg`.
     pub link: Vec<String>,
     /// Further flags for every file in C.
     pub flags: Vec<String>,
@@ -83,7 +83,7 @@ pub struct Program {
     pub network: PathBuf,
     /// The folder that paths in sentences are relative to.
     pub root: PathBuf,
-    /// The library of its boxes, if it has boxes and they could be compiled.
+    /// The library of the program's boxes, if the program has boxes and they could be compiled.
     pub library: Option<PathBuf>,
     /// How many files were compiled now, and how many had not changed.
     pub compiled: usize,
@@ -93,7 +93,7 @@ pub struct Program {
     pub obstacles: Vec<String>,
     /// The differences from S-Net that do not keep the program from running, one sentence for each.
     pub notes: Vec<String>,
-    /// C files in and below its folder that do not belong to its boxes, and why.
+    /// C files in and below the program's folder that do not belong to its boxes, each with the reason.
     pub left_out: Vec<(PathBuf, String)>,
     /// Its inputs.
     pub trials: Vec<Trial>,
@@ -119,8 +119,9 @@ impl Adoption {
     /// their number.
     ///
     /// # Errors
-    /// A folder cannot be read or has no program, the output folder cannot be written, or there is no C compiler. An
-    /// obstacle of a single program is no error: [`Program::obstacles`].
+    /// If a folder cannot be read or has no program, the output folder cannot be written, or there is no C
+    /// compiler. What keeps a single program from running is no error of this call, but listed in
+    /// [`Program::obstacles`].
     pub fn run(&self, mut found: impl FnMut(Program) -> Result<(), Error>) -> Result<usize, Error> {
         let absolute = |path: &Path| {
             std::path::absolute(path)
@@ -243,7 +244,7 @@ impl Candidates<'_> {
         Ok(program)
     }
 
-    /// The sentence with paths relative to the root.
+    /// The sentence, with paths shortened to be relative to the root.
     fn shortened(&self, sentence: &str) -> String {
         sentence.replace(&format!("{}/", self.root.display()), "")
     }
@@ -355,7 +356,7 @@ impl Candidates<'_> {
         choice
     }
 
-    /// The reason why a box has no function.
+    /// The sentence that says why no function was found for a box.
     fn of_missing_box(&self, name: &str, has_code: bool, metadata: &str) -> String {
         const ADVICE: &str = "Thalweg calls boxes in C, C++ and Rust, so write it in one of them";
         if has_code {
@@ -499,7 +500,7 @@ fn include(folder: &Path) -> String {
     format!("-I{}", folder.display())
 }
 
-/// Whether a path belongs to the folder of another program, below that of a program in `home`.
+/// Whether a path belongs to another program, whose folder lies below `home`, the folder of this program.
 fn is_apart(other: &Path, path: &Path, home: &Path) -> bool {
     other
         .parent()
@@ -515,7 +516,7 @@ fn is_of_another(input: &Path, program: &Program, others: &[&Path]) -> bool {
     best.is_some_and(|best| best > fit(&program.name))
 }
 
-/// The distance of a file from a folder: a step up counts as four steps down.
+/// The distance of a file from a folder, in steps from folder to folder; a step up counts as four steps down.
 fn distance(home: &Path, file: &Path) -> usize {
     let common = home.components().zip(file.components()).take_while(|(a, b)| a == b).count();
     let up = home.components().count() - common;

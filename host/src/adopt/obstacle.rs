@@ -113,7 +113,7 @@ fn of_undefined(name: &str, put_aside: &[(PathBuf, String)]) -> String {
     format!("the function {name} is not defined: name the library that has it (--link NAME)")
 }
 
-/// The quoted name after certain words.
+/// The quoted name that follows `words` in a line.
 fn quoted_behind<'t>(line: &'t str, words: &str) -> Option<&'t str> {
     let (_, behind) = line.split_once(words)?;
     let name = behind.trim_start_matches(['`', '\'', '"']);
@@ -130,7 +130,7 @@ pub(super) fn of_running(text: &str) -> Option<String> {
         }
     };
     let message = line.split_once(": ").map_or(at, |(_, message)| message).trim().to_owned();
-    // An excerpt follows an error in a network's text.
+    // If the error is in a network's text, the next line has its place.
     let place = lines.next().and_then(|line| line.trim().strip_prefix("--> "));
     Some(place.map_or(message.clone(), |place| format!("{message} ({place})")))
 }

@@ -1,4 +1,5 @@
-//! The table that maps a network's boxes to functions written for S-Net in C, and the files for compiling it.
+//! Makes the table that maps a network's boxes to functions written for S-Net in C, and the files that are
+//! needed to compile the table.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -8,7 +9,7 @@ use thalweg_net::syntax::ast::{BoxSignature, LabelKind, Tuple};
 
 use crate::error::Error;
 
-/// The files that the table and the boxes include, and those that are linked with them.
+/// The files that the table and the boxes include or are linked with.
 const FILES: &[(&str, &str)] = &[
     ("thalweg.h", include_str!("../../../bindings/c/thalweg.h")),
     ("C4SNet.h", include_str!("../../../bindings/c4snet/C4SNet.h")),
@@ -19,11 +20,11 @@ const FILES: &[(&str, &str)] = &[
 ];
 
 /// Writes the table of a network's boxes into a folder, which is created if it does not exist, with the
-/// headers and the C file that boxes of S-Net need; returns the table's path. Files whose content is already
-/// right are not written.
+/// headers and the C file that boxes of S-Net need; returns the table's path. A file that already has the
+/// right content is not written.
 ///
 /// # Errors
-/// With the code E0901: a file cannot be written.
+/// An error with the code E0901 if a file cannot be written.
 pub fn write_table(name: &str, network: &Resolved, folder: &Path) -> Result<PathBuf, Error> {
     std::fs::create_dir_all(folder).map_err(|error| unwritable(folder, error))?;
     for (file, text) in FILES {
@@ -36,7 +37,7 @@ pub fn write_table(name: &str, network: &Resolved, folder: &Path) -> Result<Path
     Ok(file)
 }
 
-/// Writes a file, unless it already has this content.
+/// Writes a file, unless the file already has the content `text`.
 pub(super) fn write(path: &Path, text: &str) -> Result<(), Error> {
     if std::fs::read(path).is_ok_and(|before| before == text.as_bytes()) {
         return Ok(());
@@ -48,15 +49,15 @@ pub(super) fn unwritable(path: &Path, error: std::io::Error) -> Error {
     Error::coded("E0901", format!("cannot write {}", path.display())).because(error)
 }
 
-/// The C text of a library's table for these boxes.
+/// The text, in C, of a library's table of the given boxes.
 fn text<'a>(net: &str, boxes: impl Iterator<Item = (String, &'a BoxSignature)>) -> String {
     let mut functions = String::new();
     let mut entries = String::new();
     for (name, signature) in boxes {
         let input = signature.input.as_ref();
         let parameters = parameters(input);
-        // The declaration is hidden, because otherwise a function of the C library with that name would be
-        // called (`step` is one).
+        // The function is declared as hidden, because otherwise a function of the C library with the same
+        // name would be called (such as `step`).
         let parameters_of_c = declared(&parameters);
         _ = write!(
             functions,

@@ -16,12 +16,12 @@ use super::table::write;
 use crate::amount::counted;
 use crate::error::Error;
 
-/// The numbers of workers of the runs, on which results must not depend.
+/// The numbers of workers with which each input is run; results must not depend on the number.
 const WORKERS: [&str; 2] = ["1", "2"];
 /// The most bytes of a run's messages that are kept.
 const PRINTED_MAX: u64 = 1 << 20;
 
-/// The result of an input of a program.
+/// The result of running a program on an input.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// The output is as expected, on one and on two workers.
@@ -47,8 +47,8 @@ pub struct Trial {
     pub records_out: u64,
     /// The warnings of the run.
     pub warnings: Vec<String>,
-    /// Whether it ran in this call. If it did not run, nothing that the program depends on has changed since
-    /// its last run.
+    /// Whether the program ran on this input in this call. If not, nothing on which the program depends has
+    /// changed since its last run.
     pub is_fresh: bool,
 }
 
@@ -67,7 +67,7 @@ pub(super) struct Tried<'a> {
 }
 
 impl Tried<'_> {
-    /// Runs the program on one input, the one with this number.
+    /// Runs the program on `input`, which has the given number among the program's inputs.
     pub(super) fn on(&self, number: usize, input: &Path, expected: Option<PathBuf>) -> Result<Trial, Error> {
         let mut trial = Trial {
             input: input.to_owned(),
@@ -110,7 +110,8 @@ impl Tried<'_> {
             Some(Ok(wanted)) => Some(wanted),
             None => None,
         };
-        // The space is kept beside the results if a run crashes, so that `thalweg report` shows the crash.
+        // The space of a run that crashes is kept beside the results, so that `thalweg report` can show the
+        // crash.
         let space = output.with_extension("space");
         for workers in WORKERS {
             let _ = fs::remove_dir_all(&space);
@@ -201,7 +202,7 @@ impl Tried<'_> {
         })
     }
 
-    /// A hash of all that the outcome depends on; `None` if a part of it cannot be read.
+    /// A hash of everything on which the outcome depends; `None` if a file among it cannot be read.
     fn fingerprint(&self, trial: &Trial) -> Option<String> {
         let mut hasher = DefaultHasher::new();
         let program = fs::metadata(self.thalweg).ok()?;
@@ -214,7 +215,8 @@ impl Tried<'_> {
     }
 }
 
-/// The records of a file, each with its members sorted, all sorted.
+/// The records of a file in an order of their own: the members of each record are sorted, and so are the
+/// records.
 fn canonical(path: &Path) -> Result<Vec<String>, String> {
     let file = File::open(path).map_err(|error| error.to_string())?;
     let mut records = Vec::new();

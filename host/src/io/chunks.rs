@@ -16,7 +16,8 @@ pub(crate) struct Chunks {
     pub(crate) input: Input,
     labels: [Label; 3],
     chunk_bytes: usize,
-    /// The next chunk, as far as it was read. The chunk is read ahead to determine which chunk is the last.
+    /// The part of the next chunk that was read. The next chunk is read ahead to determine which chunk is the
+    /// last.
     ahead: Vec<u8>,
     /// A complete chunk that is returned next.
     whole: Option<Vec<u8>>,
@@ -30,8 +31,8 @@ impl Chunks {
         Chunks { input, labels, chunk_bytes, ahead: Vec::new(), whole: None, number: 0, is_over: false }
     }
 
-    /// The next record. After a request to end, no chunk follows the present one, which is not marked as the
-    /// last of its input.
+    /// Returns the next record, which is a chunk. After a request to end, this call returns a last chunk,
+    /// which is not marked as the last of its input, and then the end.
     pub(crate) fn next(&mut self, interrupt: &Interrupt) -> io::Result<Next> {
         loop {
             if self.is_over {
@@ -52,7 +53,8 @@ impl Chunks {
                 continue;
             }
             if self.is_over {
-                // The next chunk is the rest of the input. An empty rest gives a record only if the input is empty.
+                // What is left of the input is the last chunk. If nothing is left, there is an empty chunk
+                // only if the whole input is empty.
                 let rest = std::mem::take(&mut self.ahead);
                 return Ok(match self.whole.take() {
                     Some(chunk) if rest.is_empty() => self.record(chunk, true),
@@ -73,7 +75,7 @@ impl Chunks {
             self.ahead.reserve_exact(missing);
         }
         if self.input.is_file() {
-            // The read bypasses the buffer: the kernel copies the bytes of a file once.
+            // The read bypasses the buffer, so the bytes of a file are copied only once, by the kernel.
             let limited = self.input.file.get_ref().take(missing as u64);
             self.is_over = { limited }.read_to_end(&mut self.ahead)? < missing;
         } else {
@@ -108,7 +110,7 @@ impl Whole {
         Whole { input, file_name, bytes_max }
     }
 
-    /// Returns the record, and then the end.
+    /// Returns the file's record at the first call, and the end at the second.
     pub(crate) fn next(&mut self) -> io::Result<Next> {
         let Some(name) = self.file_name.take() else { return Ok(Next::End) };
         let mut data = Vec::new();

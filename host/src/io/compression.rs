@@ -1,4 +1,5 @@
-//! Compressed files: detected by their first bytes on reading, and by the ends of their names on writing.
+//! Compressed files. An input is recognised as compressed by its first bytes, and an output is compressed if
+//! the end of its name says so.
 
 use std::fs::File;
 use std::io::{self, BufRead, Write};
@@ -26,7 +27,7 @@ impl Compression {
     const ALL: [(&[u8], &str, Compression); 2] =
         [(&[0x1f, 0x8b], "gz", Compression::Gzip), (&[0x28, 0xb5, 0x2f, 0xfd], "zst", Compression::Zstd)];
 
-    /// The compression of data with these first bytes; `Err`: more bytes are needed to decide.
+    /// The compression of data that begin with the bytes `begin`; `Err` if more bytes are needed to decide.
     pub(super) fn of_data(begin: &[u8]) -> Result<Option<Compression>, ()> {
         for (magic, _, compression) in Compression::ALL {
             if begin.starts_with(magic) {
@@ -63,10 +64,11 @@ pub(super) struct Decoder {
     compression: Compression,
     decoding: Decoding,
     decoded: Vec<u8>,
-    /// The part of the output that was not consumed yet.
+    /// The position in the output of the first byte that was not consumed yet.
     begin: usize,
     end: usize,
-    /// Whether the bytes read so far end with a complete member or frame; several may follow each other.
+    /// Whether the bytes read so far end with a complete member (gzip) or frame (Zstandard), of which a file
+    /// may have several.
     is_whole: bool,
     is_over: bool,
 }
@@ -91,7 +93,7 @@ impl Decoder {
         &self.decoded[self.begin..self.end]
     }
 
-    /// Consumes this many bytes of the buffer.
+    /// Consumes `count` bytes of the buffer.
     pub(super) fn consume(&mut self, count: usize) {
         self.begin += count;
     }
@@ -142,7 +144,7 @@ impl Decoder {
         Ok(())
     }
 
-    /// Whether the input is padding: archives on tapes end with zeros.
+    /// Whether the rest of the input is padding with zeros, as at the end of archives on tapes.
     fn is_padding(&self, input: &[u8]) -> bool {
         self.compression == Compression::Gzip && input.iter().all(|&byte| byte == 0)
     }
@@ -182,7 +184,7 @@ impl Encoded {
         })
     }
 
-    /// Writes the end of the compressed data; nothing may be written after it.
+    /// Writes the end of the compressed data; nothing may be written after this call.
     pub(super) fn finish(&mut self) -> io::Result<()> {
         match self {
             Encoded::Plain(_) => Ok(()),
@@ -201,8 +203,8 @@ impl Write for Encoded {
         }
     }
 
-    /// Does not flush the encoder, which keeps data until there is enough to compress well: otherwise a slow
-    /// stream of records would hardly be compressed.
+    /// Flushes the file and not the encoder. The encoder keeps data until it has enough to compress well; if
+    /// it were flushed, a slow stream of records would hardly be compressed.
     fn flush(&mut self) -> io::Result<()> {
         match self {
             Encoded::Plain(file) => file.flush(),
@@ -215,7 +217,7 @@ impl Write for Encoded {
 mod tests {
     use super::*;
 
-    /// Decodes `data`, given in pieces of this size.
+    /// Decodes `data`, which is given to the decoder in pieces of `at_once` bytes.
     fn decoded(compression: Compression, data: &[u8], at_once: usize) -> io::Result<Vec<u8>> {
         let mut from = io::BufReader::with_capacity(at_once, data);
         let mut decoder = Decoder::new(compression)?;

@@ -6,7 +6,8 @@
 //! read back as an integer.
 //!
 //! If a quoted cell spans several lines and the row is then invalid, its quote was not closed: the row ends
-//! with the line on which the quote opened, and the next line is read again as a row of its own.
+//! with the line on which the quote opened, and the lines after that line are read again as rows of their
+//! own.
 
 use std::io;
 use std::path::Path;
@@ -25,7 +26,7 @@ use super::place::Input;
 use super::step::{Lost, Malformed, Next};
 use crate::interrupt::Interrupt;
 
-/// The number of bytes of a row that is too long that are passed on at a time.
+/// A row that is too long is passed on as failed in pieces of this many bytes.
 const PIECE_BYTES: usize = 1 << 20;
 const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
 
@@ -46,24 +47,25 @@ pub(crate) struct Csv {
     text: RowText,
     /// The number of line ends that were read.
     lines: u64,
-    /// Whether the row is too long: the rest of its line is dropped.
+    /// Whether the present row is too long, so that the rest of its line is dropped.
     skips: bool,
     bytes_max: usize,
 }
 
-/// The text of a row: a line, or several if quotes are open at their ends.
+/// The text of a row: one line, or several lines if quotes are open at the ends of lines.
 #[derive(Default)]
 struct RowText {
     bytes: Vec<u8>,
-    /// The number of its bytes that were passed to the parser of cells.
+    /// The number of bytes of the row that were passed to the parser of cells.
     read: usize,
-    /// The line it begins on, from 1.
+    /// The line on which the row begins, from 1.
     first_line: u64,
     /// Whether the row is complete.
     is_whole: bool,
     is_last: bool,
     quotes: Quotes,
-    /// The first cell that spans an end of line: the line on which it opens, and the start of the next line.
+    /// The first cell that contains an end of line: the line on which the cell's quote opens, and the
+    /// position where the next line starts.
     over_lines: Option<(u64, usize)>,
 }
 
@@ -74,7 +76,8 @@ enum Quotes {
     CellBegins,
     Unquoted,
     Quoted,
-    /// After a quote in a quoted cell: the quote is the end of the cell, or half of a doubled quote.
+    /// The parser is behind a quote in a quoted cell; the quote ends the cell, or is the first half of a
+    /// doubled quote.
     Behind,
 }
 
@@ -85,7 +88,7 @@ struct Row {
     /// The end of each cell.
     ends: Vec<usize>,
     count: usize,
-    /// Whether the row is too long: the rest of it is dropped.
+    /// Whether the row is too long, so that the rest of the row is dropped.
     too_long: bool,
 }
 
@@ -192,7 +195,7 @@ impl Csv {
         }
     }
 
-    /// Ends the row on the line where its quote opened; the lines after it are read again.
+    /// Ends the row on the line where its quote opened; the lines after that line are read again.
     fn unclosed(&mut self, (line, end): (u64, usize)) -> io::Result<Next> {
         let text = std::mem::take(&mut self.text);
         self.lines -= memchr_iter(b'\n', &text.bytes[end..]).count() as u64;
@@ -207,8 +210,8 @@ impl Csv {
         }
     }
 
-    /// Parses cells of the row's text, up to the end of a row; the text has several rows if lines end in
-    /// carriage returns only.
+    /// Parses cells of the row's text, up to the end of a row; the text contains several rows if its lines
+    /// end in carriage returns only.
     fn read_cells(&mut self) -> io::Result<Option<Next>> {
         let (text, row) = (&mut self.text, &mut self.row);
         let (bytes, ends) = (&mut row.bytes[row.length..], &mut row.ends[row.count..]);
@@ -268,7 +271,7 @@ impl Csv {
 
     fn malformed(&mut self, what: String, line: u64, goes_on: bool) -> Next {
         let raw = self.input.raw(Some(line), goes_on).map(|mut raw| {
-            // The parser of cells skips line ends before the row.
+            // Ends of lines before the row are skipped here, because the parser of cells skips them, too.
             let before = raw.bytes.iter().take_while(|byte| b"\r\n".contains(byte)).count();
             raw.bytes.drain(..before);
             raw.byte += before as u64;
@@ -315,7 +318,8 @@ impl Row {
         starts.zip(&self.ends[..self.count]).map(|(start, &end)| &self.bytes[start..end])
     }
 
-    /// Makes space for more bytes; if that would exceed the limit, the present bytes are dropped.
+    /// Makes space for more bytes of the row; if that would exceed the limit, the bytes read so far are
+    /// dropped.
     fn lengthen(&mut self, bytes_max: usize) {
         if self.bytes.len() >= bytes_max {
             self.too_long = true;
@@ -385,7 +389,7 @@ fn value(label: Label, cell: &[u8]) -> Result<Value, String> {
         return number.map(Value::Int).map_err(|_| format!("{text:?} for {label} is no integer of 64 bits"));
     }
     Ok(match number(text) {
-        // A number keeps its spelling if no box reads it as a number.
+        // A number keeps its spelling if the network does not name its label, so no box reads it as a number.
         Some(Value::Float(number)) if !label.is_of_program() => json::spelled(number, text),
         Some(number) => number,
         None => Value::Text(Text::from_string(text.to_owned())),
@@ -419,8 +423,8 @@ impl CsvWriter {
         CsvWriter { writer: WriterBuilder::new().delimiter(separator).build(), names, columns: Vec::new() }
     }
 
-    /// Appends the row of `record` (before the first one, the labels). `Err`: a value that CSV cannot express;
-    /// nothing was appended.
+    /// Appends the row of `record`, and before the first row the line of labels. `Err` describes a value that
+    /// CSV cannot express; in that case nothing was appended.
     pub(crate) fn write(&mut self, record: &Record, out: &mut Vec<u8>) -> Result<(), String> {
         let begin = out.len();
         if self.columns.is_empty() {
@@ -458,7 +462,7 @@ impl CsvWriter {
             if number > 0 {
                 self.put(2, out, |writer, room| writer.delimiter(room));
             }
-            // Each byte may become two, and the cell gets quotes.
+            // Each byte may become two bytes, and the cell gets quotes and a separator.
             self.put(2 * cell.len() + 4, out, |writer, room| {
                 let (result, _, written) = writer.field(cell, room);
                 (result, written)
@@ -487,7 +491,7 @@ fn cell(label: Label, value: &Value) -> Result<Vec<u8>, String> {
         // The decimal point makes the number a float when it is read again.
         Value::Float(number) => Ok(format!("{number:?}").into_bytes()),
         Value::Text(text) if text.is_json() => match json::plain(text) {
-            // A number keeps its spelling.
+            // A number that was read from text is written as it was spelled there.
             Some(Value::Int(_) | Value::Float(_) | Value::Array(_)) => Ok(text.as_str().as_bytes().to_vec()),
             Some(value) => cell(label, &value),
             None if text.as_str() == "null" => Ok(Vec::new()),
@@ -554,7 +558,7 @@ mod tests {
 
     #[test]
     fn cells_are_what_they_are_written_as() {
-        // A program that names a field reads its values as numbers, however they are written.
+        // A label that a program names has its values read as numbers, however they are spelled.
         Label::field("x");
         let text = "x,name,<n>\r\n1,\"a, \"\"b\"\"\nc\",7\n-2.5e3,007,-1\n,1.0.0,0\n";
         assert_eq!(
@@ -623,7 +627,7 @@ mod tests {
         #[test]
         fn what_is_written_is_read_again(rows in prop::collection::vec((any::<String>(), any::<i64>(), proptest::num::f64::NORMAL), 1..6)) {
             let record = |(text, number, float): &(String, i64, f64)| Record::from_pairs([
-                // Texts that do not look like numbers, and other values.
+                // A text that does not look like a number, and values of other types.
                 (Label::field("t"), Value::from(&*format!("t{text}"))),
                 (Label::tag("n"), Value::Int(*number)),
                 (Label::field("f"), Value::Float(*float)),

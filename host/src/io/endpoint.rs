@@ -5,7 +5,8 @@
 //! [NAME=]SCHEME:…[?OPTION[=VALUE][&OPTION…]]
 //! ```
 //! Schemes are `file:PATH`, `tcp://HOST:PORT`, `tcp-listen://[HOST]:PORT`, `unix:PATH` and
-//! `unix-listen:PATH`. Only they have options, so any path may be written unchanged. In values, `%26` is `&`.
+//! `unix-listen:PATH`. Only places with a scheme have options, so any path may be written unchanged. In the
+//! value of an option, `%26` stands for `&`.
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
@@ -29,7 +30,7 @@ pub enum Format {
     Lines,
     /// Bytes: the field `data`, cut into chunks when read.
     Bytes,
-    /// A directory: each file is a record with its `name` and `data`.
+    /// A directory: each file is a record with the file's `name` and `data`.
     Files,
 }
 
@@ -44,7 +45,7 @@ impl Format {
         ("files", Format::Files),
     ];
 
-    /// The format with this word.
+    /// The format with the word `word`.
     pub fn named(word: &str) -> Option<Format> {
         Format::ALL.iter().find(|(known, _)| *known == word).map(|(_, format)| *format)
     }
@@ -69,20 +70,20 @@ pub enum Place {
     Standard,
     /// A file, a directory, a device.
     Path(PathBuf),
-    /// A peer that listens at this address.
+    /// A peer that listens at the given address.
     Tcp(String),
-    /// The peer that connects to this address.
+    /// The peer that connects to the given address.
     TcpListen(String),
-    /// A peer that listens at this socket.
+    /// A peer that listens at the given socket.
     Unix(PathBuf),
-    /// The peer that connects to this socket.
+    /// The peer that connects to the given socket.
     UnixListen(PathBuf),
 }
 
 /// One `--input` or `--output`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Endpoint {
-    /// Its name in reports.
+    /// The endpoint's name in reports.
     pub name: Option<String>,
     /// The place.
     pub place: Place,
@@ -90,10 +91,10 @@ pub struct Endpoint {
     pub options: Options,
 }
 
-/// The options of an endpoint; options that it lacks are taken from the program's other arguments.
+/// The options of an endpoint; options that the endpoint lacks are taken from the program's other arguments.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Options {
-    /// The form of its records.
+    /// The form of the endpoint's records.
     pub format: Option<Format>,
     /// The field of a line or chunk.
     pub label: Option<String>,
@@ -103,9 +104,9 @@ pub struct Options {
     pub rate: Option<f64>,
     /// Labels for records that lack them, as JSON.
     pub with: Option<String>,
-    /// Whether it waits for another peer after one has disconnected.
+    /// Whether a listening input waits for another peer after a peer has disconnected.
     pub keep: bool,
-    /// The records that an output accepts: those with all these labels.
+    /// The labels that a record must have so that an output accepts it.
     pub accepts: Option<Vec<Label>>,
 }
 
@@ -131,8 +132,8 @@ impl Endpoint {
     /// Parses the value of `--input` or `--output`.
     ///
     /// # Errors
-    /// With the code E0902: the scheme or option does not exist, the address is incomplete, or the option's
-    /// value is invalid.
+    /// An error with the code E0902 if the scheme or option does not exist, the address is incomplete, or the
+    /// option's value is invalid.
     pub fn parse(text: &OsStr, side: Side) -> Result<Endpoint, Error> {
         let wrong = |what: String| {
             let text = text.display();
@@ -163,8 +164,8 @@ impl Endpoint {
         Endpoint { name: None, place, options: Options::default() }
     }
 
-    /// The format: that of the endpoint, else `asked`, the one for all endpoints, else the one that the
-    /// file's name implies, else JSON Lines.
+    /// The format of the endpoint: its own if it has one, else `asked` (the format for all endpoints), else
+    /// the format that the file's name implies, else JSON Lines.
     pub(crate) fn format(&self, asked: Option<Format>) -> Format {
         let told = match &self.place {
             Place::Path(path) => Format::of(path),
@@ -174,7 +175,7 @@ impl Endpoint {
     }
 }
 
-/// Whether a text can name an input or output: such names have the form of labels.
+/// Whether a text can be the name of an input or output, which must have the form of a label.
 fn is_name(text: &str) -> bool {
     let mut characters = text.chars();
     characters.next().is_some_and(|first| first.is_ascii_alphabetic() || first == '_')
@@ -232,7 +233,8 @@ impl Scheme {
             Scheme::Unix => Place::Unix(path()?),
             Scheme::UnixListen => Place::UnixListen(path()?),
             Scheme::Tcp => Place::Tcp(with_port(address, "tcp://localhost:7000")?),
-            // Listening on all interfaces must be requested explicitly.
+            // An address without a host means the loopback interface; listening on all interfaces must be
+            // requested explicitly.
             Scheme::TcpListen if address.starts_with(':') => {
                 Place::TcpListen(with_port(&format!("localhost{address}"), "tcp-listen://:7000")?)
             }
@@ -285,10 +287,10 @@ impl Options {
     }
 }
 
-/// The name of a label that is a field.
+/// Parses the name of a label that is a field.
 ///
 /// # Errors
-/// The text is no name of a field.
+/// If the text is no name of a field.
 pub fn label_name(text: &str) -> Result<String, Error> {
     name_of_field(text).map_err(Error::usage)
 }
@@ -307,15 +309,15 @@ fn positive(key: &str, value: &str) -> Result<usize, String> {
     }
 }
 
-/// A rate in records a second.
+/// Parses a rate in records a second.
 ///
 /// # Errors
-/// The text is no number above 0.
+/// If the text is no number above 0.
 pub fn rate(text: &str) -> Result<f64, Error> {
     per_second(text).map_err(Error::usage)
 }
 
-/// A type of records: `{a, <n>}`.
+/// Parses a type of records, such as `{a, <n>}`.
 fn type_of(text: &str) -> Result<Vec<Label>, String> {
     let inside = text.trim().strip_prefix('{').and_then(|rest| rest.strip_suffix('}'));
     let inside = inside.ok_or_else(|| format!("{text:?} is no type; expected labels, as in {{a,<n>}}"))?;

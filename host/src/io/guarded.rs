@@ -1,11 +1,11 @@
-//! An input that ends when the run should end, and limits the bytes of each record.
+//! An input that ends when the run should end, and that limits the number of bytes of each record.
 
 use std::io::{self, BufRead, Read};
 
 use super::place::Input;
 use crate::interrupt::Interrupt;
 
-/// An input for parsers that read on in the middle of a record.
+/// An input for parsers that read a whole record in one call.
 pub(crate) struct Guarded {
     pub(crate) input: Input,
     interrupt: Interrupt,

@@ -11,18 +11,18 @@ use super::place::Input;
 use super::step::{Lost, Malformed, Next};
 use crate::interrupt::Interrupt;
 
-/// The number of bytes of a line that is too long that are passed on at a time.
+/// A line that is too long is passed on as failed in pieces of this many bytes.
 const PIECE_BYTES: usize = 1 << 20;
 
 /// The records of an input, each with a line as the value of a field.
 pub(crate) struct Lines {
     pub(crate) input: Input,
     label: Label,
-    /// The beginning of a line whose rest has not arrived yet.
+    /// The first part of a line of which another part has not arrived yet.
     begun: Vec<u8>,
     number: u64,
     bytes_max: usize,
-    /// Whether the line is too long: the rest of it is dropped.
+    /// Whether the present line is too long, so that the rest of the line is dropped.
     skips: bool,
 }
 
@@ -111,7 +111,7 @@ impl Lines {
     }
 }
 
-/// The record of a line; `Err`: the column of the first byte that is not UTF-8.
+/// The record of a line; `Err` has the column of the first byte that is not UTF-8.
 fn read(label: Label, line: &[u8], is_first: bool) -> Result<Record, usize> {
     let line = if is_first { line.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(line) } else { line };
     let line = line.strip_suffix(b"\n").unwrap_or(line);

@@ -1,8 +1,8 @@
 //! Records in JSON: one object a line, objects over several lines, or a list of objects.
 //!
 //! A line that is a complete object is parsed at once. Any other text is scanned by a [`Scan`], piece by
-//! piece as it arrives, so a list needs no more memory than its largest record. An object that breaks off
-//! costs no other record: text that begins like a record is parsed as one.
+//! piece as it arrives, so a list needs no more memory than its largest record. When an object breaks off, no
+//! other record is lost, because text that begins like a record is parsed as a record.
 
 use std::io;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use super::place::Input;
 use super::step::{Lost, Malformed, Next};
 use crate::interrupt::Interrupt;
 
-/// The number of bytes of a failed record that are passed on at a time.
+/// A failed record is passed on in pieces of this many bytes.
 const PIECE_BYTES: usize = 1 << 20;
 const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
 
@@ -23,22 +23,22 @@ pub(crate) struct Objects {
     pub(crate) input: Input,
     reader: json::Reader,
     at: At,
-    /// The beginning of a record whose rest has not arrived yet.
+    /// The first part of a record of which another part has not arrived yet.
     begun: Vec<u8>,
-    /// The line in which it begins, from 1, and the column, from 0.
+    /// The line (from 1) and the column (from 0) in which the record in `begun` begins.
     first_line: u64,
     first_column: usize,
     /// The number of line ends that were read.
     lines: u64,
-    /// The amount of white space at the beginning of the line, as far as it was read; `None` if other text
-    /// was read, too.
+    /// The amount of white space that was read at the beginning of the present line; `None` if other text of
+    /// the line was read, too.
     indent: Option<usize>,
     /// The number of bytes of the line that were consumed.
     column: usize,
     /// The line and column, from 1, where the list began.
     list: (u64, usize),
-    /// Whether the list has an element that is no record. The text may then be no list, so its end is not
-    /// required.
+    /// Whether the list has an element that is no record. A text with other elements may not be meant as a
+    /// list, so a missing end is no error.
     is_odd: bool,
     bytes_max: usize,
 }
@@ -57,14 +57,14 @@ enum At {
     Rest(Rest),
 }
 
-/// Text that is no record, up to the place after which records can be read again.
+/// Text that is no record, and where it ends, so that records can be read again.
 struct Rest {
     what: String,
     line: u64,
     ends: Ends,
 }
 
-/// The end of text that is no record.
+/// Where text that is no record ends.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Ends {
     /// The text ends with the line.
@@ -149,7 +149,7 @@ impl Objects {
             return Ok(self.too_long("a line", Ends::Line));
         }
         if end.is_none() && !is_over {
-            // The line continues in the next piece.
+            // The line continues in the next piece of input.
             self.begun.extend_from_slice(available);
             self.input.consume(taken);
             return Ok(None);
@@ -198,7 +198,7 @@ impl Objects {
         let At::Object(scan) = &mut self.at else { return Ok(None) };
         let available = self.input.fill_buf()?;
         if available.is_empty() {
-            // Text that looks like another record is read as one.
+            // Text that looks like the beginning of another record is read as a record.
             let indent = indent_of(&self.begun);
             let mut lines = memchr::memchr_iter(b'\n', &self.begun).map(|end| &self.begun[end + 1..]);
             if lines.any(|line| !belongs(line, indent)) {
@@ -246,7 +246,7 @@ impl Objects {
         let indent = indent_of(&begun);
         let mut begins = memchr::memchr_iter(b'\n', &begun).map(|end| end + 1);
         let other = begins.find(|&begin| begin < begun.len() && !belongs(&begun[begin..], indent));
-        // The other line may be the one that is being read.
+        // The line that does not belong to the object may be the line that is being read.
         let part = other.map_or(begun.as_slice(), |other| &begun[..other]);
         let ends_line = part.ends_with(b"\n");
         let is_one_line = !part.trim_ascii().contains(&b'\n');
@@ -283,7 +283,7 @@ impl Objects {
                 self.take(1);
                 self.at = At::Line;
             }
-            // The following text is read as if there were no list.
+            // Text that does not fit a list ends the list, and is read as if there were no list.
             b'[' if needs_comma => return Ok(self.list_without_end()),
             _ if needs_comma && self.indent == Some(0) => return Ok(self.list_without_end()),
             _ => {
@@ -364,7 +364,7 @@ impl Objects {
                 self.begun.clear();
                 let what = self.place(line, column, wrong.what);
                 self.is_odd = true;
-                // The scanned bytes are before the line's end.
+                // The bytes scanned so far lie before the end of the line.
                 self.take_within(wrong.at);
                 self.indent = None;
                 self.at = At::Rest(Rest { what, line: self.first_line, ends: Ends::Record(indent) });
@@ -428,13 +428,13 @@ impl Objects {
         Ok(next)
     }
 
-    /// Consumes this many bytes, which are no part of a record.
+    /// Consumes `count` bytes that are not part of a record.
     fn take(&mut self, count: usize) {
         self.take_within(count);
         self.input.begin();
     }
 
-    /// Consumes this many bytes of the input, counting lines and columns.
+    /// Consumes `count` bytes of the input, and counts lines and columns.
     fn take_within(&mut self, count: usize) {
         let Ok(available) = self.input.fill_buf() else { return };
         for &byte in &available[..count] {
@@ -471,7 +471,8 @@ impl Objects {
         }
     }
 
-    /// The error of a record with too many bytes, with all text up to the place where the next one may begin.
+    /// The error of a record with too many bytes, with all text up to the place where the next record may
+    /// begin.
     fn too_long(&mut self, noun: &str, ends: Ends) -> Option<Next> {
         self.begun = Vec::new();
         let (name, line, most) = (&self.input.name, self.first_line, self.bytes_max);
@@ -481,7 +482,7 @@ impl Objects {
         None
     }
 
-    /// The message with its place; the line and the column are those in the record, from 1.
+    /// The message with its place in the input; `line` and `column` are counted within the record, from 1.
     fn place(&self, line: usize, column: usize, message: &str) -> String {
         let column = if line == 1 { self.first_column + column } else { column };
         format!("{}:{}:{column}: {message}", self.input.name, self.first_line + line as u64 - 1)
@@ -499,13 +500,13 @@ impl Objects {
     }
 }
 
-/// The amount of space at the beginning of a text.
+/// The number of bytes of white space at the beginning of a text.
 fn indent_of(text: &[u8]) -> usize {
     text.iter().take_while(|&&byte| byte == b' ' || byte == b'\t').count()
 }
 
-/// Whether a line looks like a part of an object whose first line has this indent: it is indented further, or
-/// closes a bracket.
+/// Whether a line looks like a part of an object whose first line is indented by `indent`: the line is
+/// indented further, or closes a bracket.
 fn belongs(line: &[u8], indent: usize) -> bool {
     let space = indent_of(line);
     space > indent || matches!(line.get(space), Some(b'}' | b']' | b'\r' | b'\n') | None)

@@ -6,7 +6,7 @@ use thalweg_box::Value;
 use thalweg_net::label::Label;
 use thalweg_net::record::Record;
 
-/// The longest delay for which a source catches up.
+/// The longest delay after which a source still lets all records that are due enter at once.
 const LATE_MAX: Duration = Duration::from_millis(100);
 /// The interval at which a source that waits for a record's time checks whether the run should end.
 const PATIENCE: Duration = Duration::from_millis(50);
@@ -16,7 +16,7 @@ pub(crate) fn recorded_at() -> Label {
     Label::tag("at_ns")
 }
 
-/// Admits this many records a second.
+/// Admits records at a given rate.
 pub(crate) struct Rate {
     period: Duration,
     next: Option<Instant>,
@@ -55,12 +55,13 @@ pub(crate) struct Replay {
 }
 
 impl Replay {
-    /// A replay at this speed; 2 halves all times.
+    /// A replay at the given speed; 2 halves all intervals.
     pub(crate) fn new(speed: f64) -> Replay {
         Replay { speed, first: None }
     }
 
-    /// The time when the record may enter; removes the record's tag. `Err`: the record has no such tag.
+    /// Removes the record's tag with its time, and returns when the record may enter; `Err` if the record has
+    /// no such tag.
     pub(crate) fn due(&mut self, record: &mut Record, now: Instant) -> Result<Instant, String> {
         let tag = recorded_at();
         let Some(Value::Int(at)) = record.remove(tag) else {
@@ -73,7 +74,7 @@ impl Replay {
     }
 }
 
-/// Sleeps until then, but at most for the interval at which a source checks whether the run should end.
+/// Sleeps until `due`, but at most for the interval at which a source checks whether the run should end.
 pub(crate) fn sleep_towards(due: Instant) {
     std::thread::sleep(due.saturating_duration_since(Instant::now()).min(PATIENCE));
 }
@@ -96,9 +97,9 @@ mod tests {
         };
         assert!(enter(millis(0)));
         assert!(!enter(millis(0)));
-        // At a delay of 5 ms, the records due meanwhile enter at once.
+        // After a delay of 5 ms, the records that were due in this time enter at once.
         assert_eq!((0..20).filter(|_| enter(millis(5))).count(), 5);
-        // At a delay of a second, one record enters.
+        // After a delay of a second, only one record enters.
         assert_eq!((0..20).filter(|_| enter(millis(1005))).count(), 1);
         let mut never = Rate::new(1e-300);
         never.spend(begin);

@@ -1,7 +1,7 @@
-//! Places that bytes come from and go to: files, pipes, sockets, and directories of files.
+//! The places from which bytes come and to which they go: files, pipes, sockets, and directories of files.
 //!
-//! An input that may block is read only when it has data, so that a request to end is always noticed. Unread
-//! data hold the peer back.
+//! An input that may block is read only when it has data, so that a request to end is always noticed. While
+//! data are unread, the peer has to wait.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -33,24 +33,26 @@ pub(crate) struct Input {
     pub(crate) file: BufReader<File>,
     /// The name of the input in messages.
     pub(crate) name: String,
-    /// Whether waiting for data can take for ever: a terminal, a pipe, a socket.
+    /// Whether waiting for data can take for ever, as for a terminal, a pipe or a socket.
     waits: bool,
-    /// Whether the input is decoded if it is compressed, and the decoder.
+    /// Whether the input is decompressed, and the decoder.
     decoding: Decoding,
-    /// Bytes that were given back to be read again, and the number of them that were read again.
+    /// Bytes that were given back to be read again, and how many of them were already read again.
     back: Vec<u8>,
     back_read: usize,
     /// The number of bytes consumed so far.
     taken: u64,
-    /// The bytes since the record's beginning, if they are to be passed on in case they are no record.
+    /// The bytes since the beginning of the record, kept only if bytes that turn out to be no record must be
+    /// passed on.
     kept: Option<Kept>,
 }
 
-/// The decoding of an input.
+/// Whether an input is decompressed.
 enum Decoding {
-    /// The input is not decoded.
+    /// The input is not decompressed.
     No,
-    /// The input is decoded if its first bytes, which were not read yet, are those of a compressed file.
+    /// The input will be decompressed if its first bytes, which were not read yet, are those of a compressed
+    /// file.
     Asks,
     /// The input is compressed.
     By(Box<Decoder>),
@@ -63,10 +65,10 @@ pub(crate) struct Raw {
     pub(crate) input: String,
     /// The line, from 1, if the format counts lines.
     pub(crate) line: Option<u64>,
-    /// The number of bytes before them.
+    /// The number of bytes of the input before these bytes.
     pub(crate) byte: u64,
     pub(crate) bytes: Vec<u8>,
-    /// Whether they are passed on in pieces, and this piece is not the last.
+    /// Whether the bytes are passed on in pieces, and this piece is not the last.
     pub(crate) goes_on: bool,
 }
 
@@ -131,8 +133,8 @@ impl Input {
         self.decoding = Decoding::Asks;
     }
 
-    /// The bytes that were read and not consumed yet; reads more if there are none. Empty if the input has
-    /// ended.
+    /// The bytes that were read and not consumed yet; reads more if there are none. The result is empty if
+    /// the input has ended.
     pub(super) fn fill_buf(&mut self) -> io::Result<&[u8]> {
         while self.buffer().is_empty() && !self.fill()? {}
         Ok(self.buffer())
@@ -149,7 +151,7 @@ impl Input {
         }
     }
 
-    /// Reads once if the buffer is empty. True if the input has ended, or the buffer has data now.
+    /// Reads once if the buffer is empty. Returns true if the input has ended, or the buffer has data now.
     fn fill(&mut self) -> io::Result<bool> {
         match &mut self.decoding {
             Decoding::No => {
@@ -172,7 +174,8 @@ impl Input {
         let begin = self.file.fill_buf()?;
         let found = match Compression::of_data(begin) {
             Ok(found) => found,
-            // Only a few bytes came, so the input waits for the other bytes that identify the compression.
+            // The few bytes that came do not suffice to identify the compression, so the input waits for
+            // more.
             Err(()) => {
                 let mut begin = begin.to_vec();
                 self.file.consume(begin.len());
@@ -204,12 +207,12 @@ impl Input {
         Ok(())
     }
 
-    /// Keeps the bytes of each record until the next one begins.
+    /// From now on keeps the bytes of each record until the next record begins.
     pub(super) fn keep(&mut self) {
         self.kept = Some(Kept::default());
     }
 
-    /// Consumes this many bytes.
+    /// Consumes `count` bytes.
     pub(super) fn consume(&mut self, count: usize) {
         if let Some(mut kept) = self.kept.take() {
             kept.bytes.extend_from_slice(&self.buffer()[..count]);
@@ -226,7 +229,8 @@ impl Input {
         }
     }
 
-    /// Gives back the last of the consumed bytes, to be read again; they are no part of the record any more.
+    /// Gives back the last of the consumed bytes, to be read again; from now on these bytes are not part of
+    /// the record.
     pub(super) fn give_back(&mut self, bytes: &[u8]) {
         if let Some(kept) = &mut self.kept {
             kept.bytes.truncate(kept.bytes.len().saturating_sub(bytes.len()));
@@ -255,8 +259,8 @@ impl Input {
         self.kept.as_ref().map_or(0, |kept| kept.bytes.len())
     }
 
-    /// The bytes since the beginning of text that turned out to be no record; `goes_on` if further ones will
-    /// follow. `None` if they are not kept.
+    /// The bytes since the beginning of text that turned out to be no record; `goes_on` says whether further
+    /// bytes will follow. `None` if bytes are not kept.
     pub(super) fn raw(&mut self, line: Option<u64>, goes_on: bool) -> Option<Raw> {
         let kept = self.kept.as_mut()?;
         let (byte, bytes) = (kept.begin, std::mem::take(&mut kept.bytes));
@@ -264,7 +268,7 @@ impl Input {
         Some(Raw { input: self.name.clone(), line, byte, bytes, goes_on })
     }
 
-    /// Whether data are in the buffer, or can be read without waiting.
+    /// Whether the buffer has data, or reading never has to wait for data.
     pub(crate) fn is_buffered(&self) -> bool {
         !self.waits || !self.buffer().is_empty() || !self.file.buffer().is_empty()
     }
@@ -304,7 +308,7 @@ impl Input {
     }
 }
 
-/// Whether there are data within that time.
+/// Whether data arrive within the time `patience`.
 fn polled(descriptor: BorrowedFd<'_>, patience: Timespec) -> io::Result<bool> {
     let mut descriptors = [PollFd::new(&descriptor, PollFlags::IN)];
     match poll(&mut descriptors, Some(&patience)) {
@@ -398,7 +402,8 @@ impl Inputs {
     }
 }
 
-/// The files in a directory, in the order of their names; not those of its directories, and no hidden ones.
+/// The files in a directory, in the order of their names; without hidden files, and without the files of
+/// subdirectories.
 fn files_of(folder: &Path) -> Result<VecDeque<PathBuf>, Error> {
     let failed = |error| unreadable(&folder.display().to_string(), error);
     let mut paths = Vec::new();
@@ -423,7 +428,7 @@ fn files_of(folder: &Path) -> Result<VecDeque<PathBuf>, Error> {
 /// A socket that peers connect to.
 pub(crate) struct Listener {
     socket: Socket,
-    /// How messages name it.
+    /// The name of the socket in messages.
     pub(crate) name: String,
     /// The path of a socket in the file system, which is removed at the end.
     path: Option<PathBuf>,
@@ -435,7 +440,7 @@ enum Socket {
 }
 
 impl Listener {
-    /// Listens at a place; `Err`: the name of the place in messages, and the error.
+    /// Listens at a place; `Err` has the name of the place in messages, and the error.
     fn bind(place: &Place, notices: &Notices) -> Result<Listener, (String, io::Error)> {
         let bound = match place {
             Place::TcpListen(address) => TcpListener::bind(address).and_then(|listener| {
@@ -494,7 +499,7 @@ impl Listener {
 impl Drop for Listener {
     fn drop(&mut self) {
         if let Some(path) = &self.path {
-            // Another process may have removed the socket.
+            // An error is ignored, because another process may have removed the socket already.
             let _ = std::fs::remove_file(path);
         }
     }
@@ -562,15 +567,15 @@ impl std::error::Error for Advised {
     }
 }
 
-/// The file for the records of runs, after standard output was kept for them.
+/// The copy of standard output to which runs write records, after [`keep_standard_output`] was called.
 static KEPT: Mutex<Option<OwnedFd>> = Mutex::new(None);
 
-/// Keeps the process's standard output for the records of its runs: all other output to it goes to standard
-/// error from now on. A program that writes records there must call this before box libraries are loaded;
-/// further calls have no effect.
+/// Keeps the process's standard output for the records of its runs: from now on all other output to standard
+/// output goes to standard error. A program that writes records to standard output must call this before box
+/// libraries are loaded; further calls have no effect.
 ///
 /// # Errors
-/// There are no file descriptors left.
+/// If there are no file descriptors left.
 pub fn keep_standard_output() -> Result<(), Error> {
     let mut kept = KEPT.lock().unwrap_or_else(PoisonError::into_inner);
     if kept.is_none() {
@@ -585,7 +590,7 @@ pub fn keep_standard_output() -> Result<(), Error> {
 
 const STANDARD_OUTPUT: &str = "standard output";
 
-/// The file that is standard output, or was before it was kept.
+/// The file that is standard output, or that was standard output before [`keep_standard_output`] was called.
 fn standard_output() -> io::Result<File> {
     let kept = KEPT.lock().unwrap_or_else(PoisonError::into_inner);
     let copy = match &*kept {

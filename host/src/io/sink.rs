@@ -1,4 +1,4 @@
-//! Sinks: the destinations of a run's records, in the order of a tag on request.
+//! Sinks: the destinations of a run's records. On request a sink writes its records in the order of a tag.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -28,9 +28,9 @@ enum Form {
     Xml,
     /// A row of cells.
     Csv(Box<CsvWriter>),
-    /// The value of this field, and an end of line.
+    /// The value of the given field, and an end of line.
     Line(Label),
-    /// The bytes of this field, without a separator.
+    /// The bytes of the given field, without a separator.
     Bytes(Label),
 }
 
@@ -38,8 +38,8 @@ enum Form {
 pub(crate) enum SinkError {
     /// Writing failed, and nothing more can be written.
     Write(io::Error),
-    /// This record lacks the field or tag, or has a value that the format cannot express; other records may
-    /// be written.
+    /// The record lacks the field or tag, or has a value that the format cannot express; other records may
+    /// still be written.
     Record(String, Option<Record>),
 }
 
@@ -56,7 +56,8 @@ pub struct SinkDefaults {
     pub format: Option<Format>,
     /// The field of a line or chunk.
     pub label: Option<String>,
-    /// A tag that counts from 0, and the most records that wait for a missing one.
+    /// A tag that counts from 0 and gives the order of the records, and the most records that wait for a
+    /// missing record.
     pub order: Option<(String, usize)>,
     /// Labels for keys and columns that have other names in JSON and CSV.
     pub names: Arc<Names>,
@@ -70,7 +71,7 @@ pub(crate) struct Sink {
     pub(crate) called: Option<String>,
     /// The name of the place in messages.
     pub(crate) name: String,
-    /// The records that it accepts when there are several sinks: those with all these labels.
+    /// The labels that a record must have so that this sink accepts it, if there are several sinks.
     pub(crate) accepts: Option<Vec<Label>>,
 }
 
@@ -88,7 +89,7 @@ struct Order {
     /// Records that came before their turn. Records with the same number keep their order of arrival.
     early: BTreeMap<(i64, u64), Record>,
     arrivals: u64,
-    /// The most early records; beyond it, the missing ones are given up.
+    /// The most early records; if more records wait, the missing records before them are given up.
     early_max: usize,
     missing: u64,
 }
@@ -101,7 +102,7 @@ impl Order {
 }
 
 impl Sink {
-    /// Opens the endpoint, replacing an existing file.
+    /// Opens a sink at the endpoint; an existing file is replaced.
     pub(crate) fn open(
         endpoint: Endpoint,
         defaults: &SinkDefaults,
@@ -197,7 +198,7 @@ impl Sink {
         Ok(self.order.as_ref().map_or(0, |order| order.missing))
     }
 
-    /// The number of accepted records that did not get into the file, after writing failed.
+    /// The number of records that the sink accepted and that, because writing failed, are not in the file.
     pub(crate) fn unwritten(&self) -> u64 {
         self.writer.unwritten()
     }
@@ -222,7 +223,7 @@ impl Writer {
         Ok((Writer::Folder(folder), name))
     }
 
-    /// Writes a record; a refused record is returned in the error.
+    /// Writes a record; a record that cannot be written is returned in the error.
     fn write(&mut self, record: Record) -> Result<(), SinkError> {
         self.try_write(&record).map_err(|error| match error {
             SinkError::Record(what, _) => SinkError::Record(what, Some(record)),
@@ -268,7 +269,8 @@ impl Writer {
         }
     }
 
-    /// The number of records whose end is still buffered. Bytes without separators have no ends.
+    /// The number of records whose end is still buffered. For bytes without separators the number is 0,
+    /// because their records have no visible end.
     fn unwritten(&self) -> u64 {
         let Writer::File { file, form, .. } = self else { return 0 };
         let buffer = file.buffer();
@@ -296,7 +298,8 @@ impl Writer {
     }
 }
 
-/// The number of rows that end in the bytes, which may begin in the middle of a row and end with one.
+/// The number of rows that end in `bytes`, which may begin in the middle of a row and end with the end of a
+/// row.
 fn rows_that_end(bytes: &[u8]) -> usize {
     let mut quoted = false;
     let mut ends = |byte: &&u8| {
@@ -310,7 +313,7 @@ fn refused(what: String) -> SinkError {
     SinkError::Record(what, None)
 }
 
-/// The bytes of a field, or of its text. A nested JSON value gives its text.
+/// The bytes of a field whose value is bytes, a text, or a nested JSON value (the bytes of its text).
 fn bytes_of(record: &Record, label: Label) -> Result<&[u8], SinkError> {
     match record.get(label) {
         Some(Value::Bytes(bytes)) => Ok(bytes.as_slice()),
@@ -324,13 +327,13 @@ fn bytes_of(record: &Record, label: Label) -> Result<&[u8], SinkError> {
     }
 }
 
-/// Writes the record's `data` into the file of its `name`.
+/// Writes the record's `data` into the file that the record's `name` names.
 fn write_file(folder: &Path, record: &Record) -> Result<(), SinkError> {
     let name = match record.get(Label::field("name")) {
         Some(Value::Text(name)) => name.as_str(),
         _ => return Err(refused("a file needs its name as text in the field `name`".to_owned())),
     };
-    // Data must not choose a path outside of the directory.
+    // A record's `name` must not lead to a path outside of the directory.
     if name.is_empty() || name == "." || name == ".." || name.contains(['/', '\0']) {
         return Err(refused(format!("{name:?} is no name of a file in the output's directory")));
     }
@@ -343,7 +346,7 @@ fn write_file(folder: &Path, record: &Record) -> Result<(), SinkError> {
     })
 }
 
-/// The file of a directory that could not be written, and why.
+/// The error of a file in a directory that could not be written.
 #[derive(Debug)]
 struct OfFile {
     name: String,
@@ -400,7 +403,8 @@ mod tests {
         assert_eq!(std::fs::read(folder.path().join("out/a b.txt")).unwrap(), b"content");
     }
 
-    /// Feeds the numbers through a sink ordered by `<seq>`; returns what was written and how many never came.
+    /// Gives records with the numbers as `<seq>` to a sink ordered by `<seq>`; returns the numbers that were
+    /// written and how many never came.
     fn ordered(numbers: &[i64], early_max: usize) -> (Vec<i64>, u64) {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let path = folder.path().join("out");

@@ -38,7 +38,7 @@ pub struct SourceDefaults {
     pub rate: Option<f64>,
     /// Labels for records that lack them, as JSON.
     pub with: Option<String>,
-    /// Records enter at the recorded times, this many times as fast.
+    /// If given, records enter at their recorded times, this many times as fast.
     pub replay: Option<f64>,
     /// The most bytes of a record.
     pub bytes_max: usize,
@@ -89,7 +89,8 @@ pub(crate) struct Source {
 }
 
 impl Source {
-    /// Opens the endpoint. `keeps_raw`: input that is no record is passed on unchanged.
+    /// Opens a source at the endpoint. With `keeps_raw`, the bytes of input that is no record are kept and
+    /// passed on unchanged.
     pub(crate) fn open(
         endpoint: Endpoint,
         defaults: &SourceDefaults,
@@ -135,7 +136,7 @@ impl Source {
         Ok(source)
     }
 
-    /// The next record, or why there is none. Does not wait; [`Source::wait`] does.
+    /// The next record, or the reason why there is none now. The call does not wait; [`Source::wait`] does.
     pub(crate) fn next(&mut self) -> Result<Next, Error> {
         if self.is_early() {
             return Ok(if self.interrupt.is_stopping() { Next::End } else { Next::Pending });
@@ -167,7 +168,7 @@ impl Source {
         self.due().is_some_and(|due| due > Instant::now())
     }
 
-    /// Returns the record if it may enter now, and keeps it otherwise.
+    /// Returns the record if it may enter now; if not, keeps it until then.
     fn paced(&mut self, mut record: Record) -> Result<Next, Error> {
         let Some(replay) = &mut self.replay else { return Ok(Next::Record(record)) };
         let now = Instant::now();
@@ -184,7 +185,7 @@ impl Source {
         }
     }
 
-    /// The next record of the present input, or of the one that follows it.
+    /// The next record of the present input, or, if that has ended, of the input that follows it.
     fn read(&mut self) -> Result<Next, Error> {
         loop {
             if let Some(reader) = &mut self.reader {
@@ -209,7 +210,7 @@ impl Source {
         }
     }
 
-    /// Opens the next input; `Some` if there is no next input now.
+    /// Opens the next input. Returns `None` if there is one; if not, `Some` with the reason.
     fn follow(&mut self) -> Result<Option<Next>, Error> {
         match self.inputs.next()? {
             Following::Input(input) => {
@@ -269,7 +270,7 @@ impl Reading {
         let label = |default: &'static str| self.label.as_deref().unwrap_or(default);
         let told = Format::of(Path::new(&input.name));
         let format = self.format.or(told).unwrap_or(Format::Json);
-        // An input of bytes is not decompressed.
+        // Inputs of the formats bytes and files are not decompressed.
         if !matches!(format, Format::Bytes | Format::Files) {
             input.decode();
         }
@@ -327,7 +328,7 @@ fn next_of_xml(records: &mut xml::Records<Guarded>, interrupt: &Interrupt) -> io
     Ok(match records.next() {
         None => Next::End,
         Some(Ok(record)) => Next::Record(record),
-        // If a record breaks off because the run ends, the input has no error.
+        // A record that breaks off because the run should end is no error of the input.
         Some(Err(_)) if interrupt.is_stopping() => Next::End,
         Some(Err(XmlError::Input(error))) if error.kind() != io::ErrorKind::InvalidData => return Err(error),
         Some(Err(error)) => {

@@ -1,16 +1,17 @@
-//! One step of a source: a record, input that is no record, or the reason why there is no record.
+//! The result of asking a source for the next record: a record, input that is no record, or the reason why
+//! there is neither.
 
 use thalweg_net::record::Record;
 
 use super::place::Raw;
 
-/// One step of a source.
+/// The result of asking a source for the next record.
 pub(crate) enum Next {
     /// A record for the network.
     Record(Record),
     /// Input that is no record.
     Malformed(Malformed),
-    /// There is no input yet: the source should wait.
+    /// There is no input yet, so the caller should wait.
     Pending,
     /// The input is at its end, or the run should end.
     End,
@@ -18,7 +19,7 @@ pub(crate) enum Next {
 
 /// Input that is no record.
 pub(crate) struct Malformed {
-    /// Its place and its fault.
+    /// A message with the place of the input, and what is wrong with it.
     pub(crate) what: String,
     pub(crate) lost: Lost,
 }
@@ -34,7 +35,7 @@ pub(crate) enum Lost {
 }
 
 impl Next {
-    /// Input that is no record, whose bytes are not kept.
+    /// Input that is no record and whose bytes are not kept.
     pub(crate) fn malformed(what: String) -> Next {
         Next::Malformed(Malformed { what, lost: Lost::Nothing })
     }

@@ -40,8 +40,8 @@ impl Choice {
         Ok(Choice { outs: Vec::new(), accepts, known: HashMap::new() })
     }
 
-    /// The sink whose type has most of the record's labels and none that it lacks; among equal ones the
-    /// first.
+    /// The sink whose type has most of the record's labels and no label that the record lacks; among equal
+    /// sinks the first.
     pub(super) fn of(&mut self, record: &Record) -> Option<usize> {
         let shape = record.shape();
         *self.known.entry(shape).or_insert_with(|| {

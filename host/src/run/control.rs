@@ -1,10 +1,11 @@
 //! Control of a run from other processes: pausing, resuming, draining, stopping, replacing the network, and
 //! reloading libraries.
 //!
-//! The source pauses between two records on request. Then the source's end of the network can be closed, so
-//! that the records inside leave; when all of them have left, as records or as failures, another network is
-//! started, and source, sink and the thread that reports failures get its ends. The main thread receives the
-//! commands; these three get orders through channels.
+//! The source pauses between two records on request. While the source pauses, its end of the network can be
+//! closed, so that the records inside leave; when all records have left, to the sink or as failures, another
+//! network is started, and the source, the sink and the thread that reports failures get the ends of the new
+//! network. The main thread receives the commands, and gives orders to source, sink and that thread through
+//! channels.
 
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -27,15 +28,16 @@ use crate::error::{Error, chain};
 use crate::interrupt::Interrupt;
 use crate::libraries;
 
-/// The time for which the main thread sleeps when there was no command.
+/// The time for which the main thread sleeps if there was no command.
 const IDLE: Duration = Duration::from_millis(5);
-/// The interval at which it checks whether the run has ended.
+/// The interval at which the main thread checks whether the run has ended.
 const PATIENCE: Duration = Duration::from_millis(50);
-/// The longest wait of a reload for calls of the old library before it answers.
+/// The longest time for which a reload waits, before it answers, until calls of the old library have
+/// returned.
 const CALLS_MAX: Duration = Duration::from_secs(2);
 
-/// The commands that are undone when their lease ends. The end of a drain's lease lets the sources read
-/// again.
+/// The commands that are undone when their lease ends, in groups of commands that undo each other. When the
+/// lease of a `drain` ends, the sources read again.
 const REVERSIBLE: &[&[&str]] = &[&["pause", "resume", "drain"], &["load"], &["move"]];
 
 /// Receives the commands to a run.
@@ -53,12 +55,11 @@ pub(super) struct Control {
     is_paused: bool,
     rest_events: RestEvents,
     notes: Notes,
-    /// The states of the source (paused, ended) and of the sink (ended).
+    /// Whether the source is paused, whether it has ended, and whether the sink has ended.
     rests: bool,
     source_ended: bool,
     is_over: bool,
-    /// For the present network: whether all its records were written, and whether all its failures were
-    /// reported.
+    /// Whether all records of the present network were written, and whether all its failures were reported.
     written: bool,
     reported: bool,
 }
@@ -142,13 +143,13 @@ impl Control {
         }
     }
 
-    /// Executes a command; returns what was done, and the command that undoes it.
+    /// Executes a command; returns what the command did, and the command that undoes it.
     fn obey(
         &mut self,
         runtime: &Runtime,
         command: RunCommand,
     ) -> Result<(&'static str, Option<RunCommand>), Error> {
-        // A command that changed nothing needs no inverse.
+        // If the command changed nothing, no command is needed to undo it.
         let (reads_on, rests) = match self.is_paused {
             true => (None, Some(RunCommand::Pause)),
             false => (Some(RunCommand::Resume), None),
@@ -175,7 +176,8 @@ impl Control {
 
     /// Processes the reports of the other threads, for a limited time, and ends leases.
     fn hear(&mut self, patience: Duration) {
-        // Ending leases fails only if the space was removed; then there are no settings.
+        // An error is ignored, because leases cannot be ended only if the space was removed, and with it the
+        // settings.
         let _ = self.space.see_to_leases();
         if let Ok(told) = self.told.recv_timeout(patience) {
             self.note(told);
@@ -230,7 +232,7 @@ impl Control {
         });
         if opened.is_ok() {
             (self.path, self.boxes) = (path.to_owned(), boxes);
-            // An error in writing the name is ignored.
+            // An error is ignored, because the name in the space is only shown to observers.
             let _ = runtime.space().map(|space| space.rename(&name_of(path)));
         }
         if !self.is_paused {
@@ -249,7 +251,7 @@ impl Control {
         let (tell, finished) = channel();
         let replace = move || {
             replacement.finish();
-            // The receiver is dropped after the timeout.
+            // An error is ignored, because the receiver is dropped after the timeout.
             let _ = tell.send(());
         };
         let thread = std::thread::Builder::new().name("reload".into()).spawn(replace);
@@ -258,7 +260,8 @@ impl Control {
         loop {
             match finished.recv_timeout(PATIENCE) {
                 Ok(()) => return Ok("reloaded"),
-                // The loop ends leases while it waits, as the wait for reports of the other threads does.
+                // Leases are ended while this loop waits, too, as they are while the main thread waits for
+                // reports of other threads.
                 Err(RecvTimeoutError::Timeout) if Instant::now() < deadline => _ = self.space.see_to_leases(),
                 Err(_) => return Ok("reloaded, but calls of the old library go on"),
             }
@@ -303,7 +306,7 @@ impl Control {
     fn go(&mut self) {
         self.rests = false;
         self.interrupt.rest(false);
-        // A source that has ended needs no order.
+        // An error is ignored, because a source that has ended needs no order.
         let _ = self.send(Order::Go);
     }
 
@@ -315,7 +318,7 @@ impl Control {
 const ENDING: &str =
     "the input has ended, or the run was stopped: it ends by itself when all records have left";
 
-/// The name of a run of the network in this file.
+/// The name of a run of the network in the file `network`.
 pub(super) fn name_of(network: &Path) -> String {
     network.file_stem().map_or("run".into(), |stem| stem.to_string_lossy().into_owned())
 }

@@ -1,4 +1,4 @@
-//! The common state of the ends of a running network: counts, notices and dead letters.
+//! The state that the ends of a running network share: counts, notices and dead letters.
 //!
 //! ```text
 //! source ─────────────► network ─────────────► sink
@@ -20,7 +20,7 @@ use crate::interrupt::Interrupt;
 use crate::io::{Lost, Malformed, Raw};
 use crate::notice::{Notice, Notices};
 
-/// The number of failed records that are shown; the others are counted.
+/// The number of failed records that are shown; further ones are only counted.
 pub(super) const FAILURES_SHOWN: u64 = 10;
 /// The state that the source, the sinks and the thread of failures share.
 pub(super) struct Ends {
@@ -34,7 +34,7 @@ pub(super) struct Ends {
 }
 
 impl Ends {
-    /// Writes a dead letter, if these are kept. If writing fails, the run ends.
+    /// Writes a dead letter, if the run keeps dead letters. If writing fails, the run ends.
     pub(super) fn letter(&self, write: impl FnOnce(&mut DeadLetters) -> Result<(), Error>) {
         let Some(letters) = &self.letters else { return };
         let mut letters = letters.lock().unwrap_or_else(PoisonError::into_inner);
@@ -44,8 +44,8 @@ impl Ends {
         }
     }
 
-    /// Writes the last dead letters, and reports how many are lost. Must be called when no more records can
-    /// fail.
+    /// Writes the last dead letters, and reports how many are lost. This must be called when no more records
+    /// can fail.
     pub(super) fn finish_letters(&self) {
         self.letter(DeadLetters::flush);
         let Some(letters) = &self.letters else { return };
@@ -97,7 +97,7 @@ impl Ends {
         }
     }
 
-    /// Reports that the run has failed; it goes on, or ends in order, according to its options.
+    /// Reports an error of the run; the run then goes on or ends in an orderly way, as its options say.
     pub(super) fn broken(&self, error: &Error) {
         self.notices.give(Notice::of(error));
         self.tally.broken.store(true, Ordering::Relaxed);

@@ -1,4 +1,5 @@
-//! The thread that reports records that failed in the network, and lines that answer no record.
+//! The thread that reports records that failed in the network, and lines of programs used as boxes that
+//! answer no record.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -13,7 +14,7 @@ use super::valve::{Failing, Progress};
 use crate::error::Error;
 
 impl Ends {
-    /// Starts the thread that reports failed records until the network has ended, and writes them as dead
+    /// Starts the thread that, until the network has ended, reports failed records and writes them as dead
     /// letters.
     pub(super) fn spawn_errors(
         self: &Arc<Self>,
@@ -34,7 +35,7 @@ impl Ends {
                         ends.letter(|letters| letters.failed(&error));
                     }
                 });
-                // The receiver is dropped when the run ends.
+                // An error is ignored, because the receiver is dropped when the run ends.
                 told.iter().for_each(|told| _ = told.send(Progress::Reported));
             }
         };
@@ -72,7 +73,8 @@ impl Ends {
         }
     }
 
-    /// The next record that failed. While there is none, the earlier dead letters are written to their file.
+    /// The next record that failed. While no record has failed, buffered dead letters are written to their
+    /// file.
     fn next_failure(&self, errors: &Receiver<RecordError>) -> Option<RecordError> {
         if let Ok(error) = errors.try_recv() {
             return Some(error);

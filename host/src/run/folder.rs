@@ -1,5 +1,5 @@
-//! The directory of the run's space. The directory is removed at the end of the run, and also if the run was
-//! refused, unless the user wants to keep it.
+//! The directory of the run's space, which is removed when the run ends or was refused, unless the user wants
+//! to keep it.
 
 use std::path::{Path, PathBuf};
 
@@ -24,7 +24,7 @@ impl Folder {
         &self.path
     }
 
-    /// Removes the directory, or returns its path if it is kept.
+    /// Removes the directory; if it is to be kept, returns its path instead.
     pub(super) fn close(mut self) -> Result<Option<PathBuf>, Error> {
         self.interrupt.leave_behind(None);
         if self.stays {
@@ -42,7 +42,8 @@ impl Drop for Folder {
     fn drop(&mut self) {
         if !self.stays {
             let _withdrawn = withdraw(&self.path);
-            // The run failed, and its error is reported; an error of the removal is ignored.
+            // An error of the removal is ignored, because the run has failed and the error of the run is
+            // reported.
             let _ = std::fs::remove_dir_all(&self.path);
         }
     }

@@ -14,12 +14,12 @@ use crate::error;
 use crate::interrupt::Interrupt;
 use crate::notice::Notices;
 
-/// The longest wait of a writer for a slow disk; after that it drops events and counts them.
+/// The longest wait of a writer for a slow disk; after this time the writer drops events and counts them.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// The time for which the thread sleeps when the elements had no new events.
 const IDLE: Duration = Duration::from_millis(2);
-/// The longest wait of events until there are enough of them to compress well. Their elements hold them
-/// meanwhile.
+/// The longest wait of events until there are enough of them to compress well. While events wait, the
+/// elements hold them.
 const GATHER: Duration = Duration::from_millis(20);
 /// The interval at which writing to a full disk is tried again.
 const FULL: Duration = Duration::from_millis(50);
@@ -85,7 +85,7 @@ impl Archive {
         Ok(Archive { thread, ended })
     }
 
-    /// Copies the remaining events; must be called after every writer has ended.
+    /// Copies the remaining events. This must be called after every writer has ended.
     pub(super) fn finish(self) -> Result<(), error::Error> {
         self.ended.store(true, Ordering::Relaxed);
         let result = self.thread.join().map_err(|_| error::Error::run("the archiver panicked"))?;
@@ -99,7 +99,7 @@ thalweg_space::settings! {
     pub(crate) struct Published {
         /// How long the disk that keeps the events was full
         full_ns: SHOWN { name: "archive.full_ns", unit: "ns" },
-        /// For how much of that time writers of events waited
+        /// For how long writers of events waited because that disk was full
         held_ns: SHOWN { name: "archive.held_ns", unit: "ns" },
         /// Events that were dropped instead of kept
         lost: SHOWN { name: "archive.lost", unit: "events" },
@@ -183,7 +183,7 @@ impl Keeper {
                 ));
             }
             self.lets_go = true;
-            // Releasing writers is repeated, because there may be new ones.
+            // Writers are released again and again, because new writers may have begun to wait.
             let _ = self.archiver.let_go();
         }
         self.publish(was_held && !begins);
@@ -234,8 +234,8 @@ impl Keeper {
         self.archiver.dropped().unwrap_or_else(|_| self.published.lost.load())
     }
 
-    /// Keeps the remaining events. If the disk is full, the events stay in the elements and are read from
-    /// there.
+    /// Keeps the remaining events. If the disk is full, the remaining events stay in the elements, and
+    /// readers of the archive find them there.
     fn finish(mut self) -> Result<(), Error> {
         let lost = self.lost();
         self.publish(false);

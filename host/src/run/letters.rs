@@ -20,9 +20,9 @@ pub(super) struct DeadLetters {
     name: String,
     file: BufWriter<File>,
     names: Arc<Names>,
-    /// The number of letters that are not safe in the file yet.
+    /// The number of dead letters that are not completely written to the file yet.
     unwritten: u64,
-    /// Whether writing failed, so that no more letters are written.
+    /// Whether writing failed, so that no more dead letters are written.
     broken: bool,
 }
 
@@ -34,7 +34,8 @@ impl DeadLetters {
         Ok(DeadLetters { name, file: BufWriter::new(file), names, unwritten: 0, broken: false })
     }
 
-    /// Writes a record that a component failed on, with the component, the reason and the message.
+    /// Writes a record that failed in a component, with the component, the reason, and the message's stream
+    /// and position.
     pub(super) fn failed(&mut self, error: &RecordError) -> Result<(), Error> {
         let RecordError { component, reason, stream, index, record, .. } = error;
         let message = format!(r#","stream":{stream},"index":{index}"#);
@@ -62,13 +63,13 @@ impl DeadLetters {
         self.letter(component, reason, &place, |line| {
             let begin = line.len();
             json::write_record(&raw, line);
-            // The record becomes a member of the letter, so its first brace becomes a comma.
+            // The members of `raw` follow the letter's other members, so their opening brace becomes a comma.
             line[begin] = b',';
             line.pop();
         })
     }
 
-    /// Writes one line; `what` writes its last member.
+    /// Writes one line, that is, one dead letter; `what` writes its last member.
     fn letter(
         &mut self,
         component: &str,
@@ -88,7 +89,7 @@ impl DeadLetters {
         self.check(written)
     }
 
-    /// Writes buffered letters to the file.
+    /// Writes buffered dead letters to the file.
     pub(super) fn flush(&mut self) -> Result<(), Error> {
         if self.broken {
             return Ok(());
@@ -102,14 +103,15 @@ impl DeadLetters {
         Ok(())
     }
 
-    /// A message about letters that are not in the file, at the end.
+    /// At the end of the run, a message about dead letters that are not in the file, if there are any.
     pub(super) fn lost(&self) -> Option<String> {
         let (count, name) = (self.unwritten, &self.name);
         let letters = if count == 1 { "dead letter is" } else { "dead letters are" };
         (count > 0).then(|| format!("{count} {letters} not in {name}"))
     }
 
-    /// Reports the first letter that cannot be written; no further one is tried.
+    /// Returns the error of the first dead letter that cannot be written; from then on no dead letter is
+    /// written.
     fn check(&mut self, written: io::Result<()>) -> Result<(), Error> {
         written.map_err(|error| {
             self.broken = true;

@@ -1,4 +1,5 @@
-//! The parts of a split's replicas that may be moved, and the time that each is expected to take.
+//! Divides the replicas of a split into parts that may be moved, each with the time that it is expected to
+//! take.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -18,15 +19,16 @@ pub(super) struct Family {
 }
 
 impl Family {
-    /// The backlog of a replica that was never sampled, which is estimated by the mean of the others.
+    /// The backlog of a replica that was never sampled, which is estimated by the mean of the replicas that
+    /// were sampled.
     pub(super) fn backlog(&self) -> u64 {
         self.backlog_ticks / self.seen.max(1)
     }
 
-    /// The time that a replica is expected to take in a window, given its sampled time. A replica may have
-    /// few samples, or none, by chance. So the expected time is the mean of the gamma distribution that
-    /// follows from the samples (a Poisson process) and from the prior that replicas are like the mean of
-    /// all, with the weight of [`PRIOR_SAMPLES`].
+    /// The time that a replica is expected to take in a window, given its sampled time. Because a replica may
+    /// have few samples, or none, by chance, the expected time is the mean of a gamma distribution: the
+    /// posterior of the samples (a Poisson process) under the prior that a replica is like the mean of all
+    /// replicas, which has the weight of [`PRIOR_SAMPLES`].
     pub(super) fn expected(&self, sampled_ticks: u64) -> u64 {
         let Family { work, replicas, .. } = self;
         if work.samples == 0 {
@@ -41,9 +43,9 @@ impl Family {
 /// How a replica may move.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// The replica may move to any worker, because its work is worth the way.
+    /// The replica may move to any worker, because it has enough work to be worth a move.
     Heavy,
-    /// The replica is light, but may move to this worker, which its messages pass anyway.
+    /// The replica is light, but may move to this worker, which its messages pass in any case.
     OnTheWay(usize),
     /// The replica moves only with its siblings.
     Light,
@@ -90,8 +92,8 @@ impl Parts {
         }
     }
 
-    /// The moves, and whether they certainly gain, as those of light replicas back to their siblings and of
-    /// heavy ones do.
+    /// The moves, and whether they certainly gain. Moves of heavy replicas, and of light replicas back to
+    /// their siblings, do.
     pub(super) fn moves(&self, load: Vec<u64>) -> (Vec<(u32, u32)>, bool) {
         let gathered = self.gathered();
         let is_gathering = !gathered.is_empty();
@@ -104,7 +106,8 @@ impl Parts {
         (moves.into_iter().flat_map(each).collect(), is_sure)
     }
 
-    /// Moves that bring the lumps of one spread on several workers to the worker with most of it.
+    /// Moves that bring the light replicas of one split, if several workers have some, to the worker that has
+    /// most of their load.
     fn gathered(&self) -> Vec<(usize, usize)> {
         let mut most: HashMap<*const Siblings, Part> = HashMap::new();
         for (&(siblings, _), &at) in &self.lumps {

@@ -1,8 +1,8 @@
 //! Trials of moves with an uncertain gain: a move is undone unless more messages pass than before it.
 //!
 //! A light replica gains little from another worker, and its loss (smaller batches, memory in another core's
-//! cache) does not show in the times of dispatches. So the rate of messages through all replicas of the split
-//! is measured before and after.
+//! cache) does not show in the times of dispatches. Therefore the rate of messages through all replicas of
+//! the split is measured before and after the moves.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ const LASTS_NS: u64 = 2_000_000;
 /// The growth of the rate, in percent, from which on the moves stay.
 const GAIN_PERCENT: f64 = 2.0;
 
-/// When each worker's samples of the window begin and end.
+/// When the samples of each worker in the window begin and end.
 #[derive(Default)]
 pub(super) struct Rates {
     told: Vec<(u64, u64)>,
@@ -71,7 +71,7 @@ impl Table {
         members.map(|known| known.work.messages as f64 / self.rates.span(known.worker).max(1) as f64).sum()
     }
 
-    /// A trial that consists of these moves, if all are of light replicas of one split.
+    /// The trial that consists of the given moves, if all of them are moves of light replicas of one split.
     pub(super) fn trial_of(&self, moves: &[(u32, u32)], clock: &Clock, now: u64) -> Option<Trial> {
         let of = Arc::as_ptr(&self.replicas.get(moves.first()?.0 as usize)?.as_ref()?.siblings);
         let known = |replica: u32| self.replicas.get(replica as usize)?.as_ref();
@@ -79,8 +79,8 @@ impl Table {
         Some(Trial { of, back, rate: self.rate(of), until: now + clock.ns_to_ticks(LASTS_NS) })
     }
 
-    /// The moves that undo a trial; none if its moves stay. `workers` take part, and have `waited` for so
-    /// long.
+    /// Ends a trial; returns the moves that undo it, or none if its moves stay. `workers` is the number of
+    /// workers that take part, and `waited` says for how long each has waited.
     pub(super) fn judge(
         &mut self,
         trial: Trial,
@@ -91,7 +91,7 @@ impl Table {
         let gained = self.rate(trial.of) >= trial.rate * (1.0 + GAIN_PERCENT / 100.0);
         let mut back = if gained { Vec::new() } else { trial.back };
         back.retain(|&(replica, worker)| (worker as usize) < workers && self.may_go_back(replica, trial.of));
-        // Two moves are counted, so the replica is not tried again soon.
+        // Moving back counts as two moves of the replica, so the replica is not tried again soon.
         self.carry_out(&back, 2, clock, now);
         self.restart(now, self.interval, waited);
         back
