@@ -145,7 +145,7 @@ pub fn started(space: &Listed) -> u64 {
     space.info.as_ref().map_or(0, |info| info.clock.anchor().real_ns)
 }
 
-/// The candidate that differs by a likely typing error, or else one that contains the name.
+/// The candidate that differs from the name by a likely typing error, or else one that contains the name.
 pub fn nearest<'a>(name: &str, candidates: impl Iterator<Item = &'a str> + Clone) -> Option<&'a str> {
     thalweg_pack::nearest(name, candidates.clone())
         .or_else(|| candidates.filter(|candidate| name.len() > 2 && candidate.contains(name)).min())

@@ -2,7 +2,8 @@
 //! that is limited.
 //!
 //! A link takes a port for one frame and gives it back, so links take turns; a link with a slow receiver has
-//! no frame to send and holds no port. This is the k-port model of P-land, with a queue per destination.
+//! no frame to send and holds no port. This is the k-port model of networks: each node may use k connections
+//! at a time.
 
 use crate::pace::Pace;
 use std::collections::VecDeque;
