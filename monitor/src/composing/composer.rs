@@ -91,7 +91,7 @@ impl Composer {
         self.unseen(writer, lost, sink);
     }
 
-    /// Records that events of a writer were lost before they were read.
+    /// Records that events of a writer are missing, but not those that its later events need.
     pub(crate) fn unseen(&mut self, writer: u64, lost: u64, sink: &mut Sink<'_>) {
         self.structure.gaps += 1;
         self.gapless_since = None;

@@ -31,7 +31,8 @@ use crate::verdict::thresholds::{DEPENDS, INDEPENDENT};
 const EACH: Duration = Duration::from_millis(250);
 /// The wait after a delay was set or removed, in which messages that were in flight leave the network.
 const SETTLE: Duration = Duration::from_millis(50);
-/// The maximal number of tasks that are slowed, the most likely limit first.
+/// The number of tasks that are slowed, the most likely limit first; one source and one sink may be slowed in
+/// addition.
 const TASKS_MAX: usize = 3;
 const PAIRS: usize = 5;
 /// The delay of a message as a share of its service time; the delay is at least [`DELAY_NS_MIN`].
@@ -188,8 +189,8 @@ fn inputs(report: &Report) -> u64 {
     report.components.iter().filter(source).filter_map(|component| component.work.messages_out).sum()
 }
 
-/// The tasks to slow: first those of the component that the verdict names, then the busiest tasks. Of the
-/// sources, and of the sinks, only the busiest one is slowed.
+/// The tasks to slow: first those of the component that the verdict names, then the busiest, [`TASKS_MAX`] in
+/// all; in addition the first source and the first sink in this order.
 fn suspects(report: &Report) -> Vec<&Task> {
     let busy = |task: &Task| task.work.shares.map_or(0.0, |shares| shares.busy);
     let mut tasks: Vec<&Task> =
