@@ -54,8 +54,7 @@ enum Role {
     /// A stream between two tasks.
     #[default]
     Inner,
-    /// Messages written to the stream enter the network; the number distinguishes the network's entry
-    /// streams.
+    /// Messages written to the stream enter the network; the number is that of the entry stream.
     Entry(u64),
     /// Messages written to the stream leave the network.
     Exit,
@@ -94,8 +93,7 @@ pub(crate) struct Holder {
     /// written.
     pub(crate) synced: bool,
     kept: VecDeque<Taken>,
-    /// If the task is not one-to-one, the messages that it recorded as kept and from which it has not written
-    /// yet.
+    /// If the task is not one-to-one, the messages that it recorded as kept, until it writes from them.
     held: Vec<Taken>,
     /// Whether the task, if it is not one-to-one, has ever recorded which message descends from which.
     derives: bool,
@@ -228,8 +226,7 @@ pub(crate) struct Lineage {
     carried: Option<Taken>,
     runnable: Vec<u64>,
     closing: Vec<Closing>,
-    /// Whether some task has processed its last deferred dispatch: closed streams may have waited for this
-    /// dispatch.
+    /// Whether the last deferred dispatch of some task was processed, for which closed streams may have waited.
     caught_up: bool,
 }
 
@@ -415,8 +412,7 @@ impl Lineage {
                 n += 1;
                 continue;
             }
-            // The writes for which a dispatch of the stream's reader still waits were lost, so the dispatch
-            // is processed now.
+            // The events for which the reader's dispatch still waits were lost, so the dispatch is resumed.
             if let Some(flow) = self.flows.get_mut(&stream).filter(|flow| flow.waiting != 0) {
                 flow.known = Some(u64::MAX);
                 let task = std::mem::take(&mut flow.waiting);
@@ -535,9 +531,8 @@ impl Lineage {
         self.holders.insert(dispatch.task, holder);
     }
 
-    /// Removes the messages that the dispatch read from their streams, and charges to each its share of the
-    /// time. Returns whether events of earlier reads were lost, and whether some of the messages had left the
-    /// network.
+    /// Removes the messages that the dispatch read from their streams, and charges each with its share of the
+    /// time. Returns whether earlier reads were lost, and whether some of the messages had left the network.
     fn take_reads(&mut self, dispatch: &Dispatch, reads: u64, taken: &mut Vec<Taken>) -> (bool, bool) {
         let share = dispatch.busy() as f64 / reads.max(1) as f64;
         let mut position = 0;
@@ -664,8 +659,7 @@ impl Lineage {
             let end = write.first + write.count;
             let known = flow.known.unwrap_or(write.first);
             if known < write.first {
-                // The stream lacks the messages from `known` on, because the events of their writes were
-                // lost.
+                // Events of writes were lost: those of the messages from `known` on.
                 flow.settle(Segment::unknown(known, write.first - known));
                 self.unattributed += write.first - known;
                 holder.unsync(&mut self.roots);
@@ -736,8 +730,7 @@ impl Lineage {
         }
     }
 
-    /// The segment of messages that a dispatch wrote before it read anything, and the message from which they
-    /// descend.
+    /// The segment of messages that a dispatch wrote before it read anything, and their parent.
     fn carry(&mut self, first: u64, count: u64) -> (Segment, Option<(MessageId, u64)>) {
         match self.carried {
             Some(held) if held.segment.root != UNKNOWN => {
@@ -814,8 +807,7 @@ impl Lineage {
     }
 }
 
-/// Finds the entry of `taken` that contains the message `index` of `stream`. The entries of each stream are
-/// in order.
+/// Finds the entry of `taken` that contains message `index` of `stream`; a stream's entries are in order.
 fn find(taken: &[Taken], stream: u64, index: u64) -> Option<Taken> {
     let start = taken.iter().position(|read| read.stream == stream)?;
     let of_stream = &taken[start..];
