@@ -226,7 +226,7 @@ pub(crate) struct Lineage {
     carried: Option<Taken>,
     runnable: Vec<u64>,
     closing: Vec<Closing>,
-    /// Whether the last deferred dispatch of some task was processed, for which closed streams may have waited.
+    /// Whether some task has no deferred dispatch left, so that closed streams may have become complete.
     caught_up: bool,
 }
 
