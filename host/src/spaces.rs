@@ -51,8 +51,8 @@ pub fn feed(name: Option<&str>) -> Result<ScopeFeed, Error> {
     ScopeFeed::of(find_feed(name)?).map_err(Error::usage_of)
 }
 
-/// The directory of the session that the user named by its path or by its name in `thalweg ls`; `None` if the
-/// name is that of no session.
+/// The directory of the session that the user named by its path or by its name in `thalweg ls`; `None` if no
+/// session has this name.
 pub fn session(name: Option<&str>) -> Result<Option<PathBuf>, Error> {
     let Some(name) = name else { return Ok(None) };
     if Path::new(name).join(MANIFEST).is_file() {

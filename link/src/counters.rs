@@ -117,7 +117,8 @@ impl Counters {
     }
 }
 
-/// Adds without a locked instruction, because there is only one writer.
+/// Adds to a counter by a load and a store and without a locked instruction, because only one thread writes
+/// the counter.
 fn add(counter: &AtomicU64, more: u64) {
     counter.store(counter.load(Ordering::Relaxed).wrapping_add(more), Ordering::Relaxed);
 }

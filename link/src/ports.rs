@@ -99,7 +99,7 @@ impl Ports {
         self.inner.carried.load(Ordering::Relaxed)
     }
 
-    /// Counts bytes that went through without a port, because there is no limit.
+    /// Counts bytes that went through without a port, because the bandwidth is not limited.
     pub(crate) fn carry(&self, bytes: u64) {
         self.inner.carried.fetch_add(bytes, Ordering::Relaxed);
     }

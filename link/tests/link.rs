@@ -62,7 +62,7 @@ fn push_all(sender: &mut Sender, seed: u64, count: u64, bytes_max: usize) {
     }
 }
 
-/// Carries bytes in both directions, and cuts each connection after some of them.
+/// Carries bytes in both directions, and cuts each connection after some bytes.
 struct Relay {
     address: Address,
     over: Arc<AtomicBool>,

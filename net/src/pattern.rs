@@ -35,7 +35,7 @@ impl Pattern {
         }
     }
 
-    /// Its labels, as written.
+    /// The labels of the pattern, as written.
     pub fn labels(&self) -> &[Label] {
         &self.labels
     }

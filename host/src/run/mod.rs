@@ -91,7 +91,7 @@ pub struct Plan {
     pub space: Option<PathBuf>,
     /// Whether every event, and the space, is kept; and the behaviour when the disk is full.
     pub keep: Option<OnFull>,
-    /// The options of the runtime. `space` in it is replaced by that of the run.
+    /// The options of the runtime. Their field `space` is replaced by the run's space.
     pub options: Options,
     /// The names of settings, with their initial values.
     pub settings: Vec<(String, String)>,
@@ -166,7 +166,7 @@ pub struct Ended {
 pub struct FailedTask {
     /// The name of its component.
     pub component: String,
-    /// Its error message.
+    /// The error message of the failed task.
     pub message: String,
 }
 

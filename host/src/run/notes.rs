@@ -4,7 +4,7 @@
 use thalweg_space::mailbox::Received;
 use thalweg_space::{Command, ElementOptions, Kind, KindEnum, KindId, Policy, Space, Writer};
 
-/// The element for decisions has space for about a hundred of them.
+/// The element for decisions has space for about a hundred.
 const ELEMENT: ElementOptions =
     ElementOptions { block_bytes: 16 << 10, block_count: 8, policy: Policy::Overwrite };
 /// The most bytes of a text in a note; a note with a longer text is refused.

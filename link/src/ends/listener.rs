@@ -2,7 +2,7 @@
 //! its link.
 //!
 //! Unknown peers cost little: at most [`GREETED_MAX`] connections may be in their greeting at once, each for
-//! [`PATIENCE`] and 1 KiB; a new one replaces the one that has waited longest.
+//! [`PATIENCE`] and 1 KiB; a new connection replaces the one whose greeting has been awaited longest.
 
 use super::frames::{Frames, Read};
 use super::stop::{Stop, bell, ring, silence};

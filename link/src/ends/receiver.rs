@@ -474,7 +474,7 @@ impl Connected {
         }
     }
 
-    /// Moves a partial header to the front of `scratch`, so the rest can be read after it.
+    /// Moves a partial header to the front of `scratch`, so that the rest of the header can be read after it.
     fn keep_part(&mut self) {
         self.scratch.copy_within(self.held.clone(), 0);
         self.held = 0..self.held.len();

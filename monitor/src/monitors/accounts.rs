@@ -437,7 +437,7 @@ mod tests {
         sum.measured(&DispatchUsed { worker: 0, task: 1, duration_ticks: 2000, kept_ticks: 0, cpu_ns: 2000 });
         let account = sum.account(4000.0, 0, 1.0).expect("as above");
         assert_eq!((account.asleep.lock_ns, account.computing_ns), (2000.0, 2000.0));
-        // There are no samples, and half of the measured time was not work.
+        // Without samples, the half of the measured time that was not work counts as sleep.
         let mut sum = Sum::default();
         sum.measured(&DispatchUsed { worker: 0, task: 1, duration_ticks: 4000, kept_ticks: 0, cpu_ns: 2000 });
         let account = sum.account(4000.0, 2, 1.0).expect("it was measured");

@@ -35,7 +35,7 @@ const PERIODS: std::ops::RangeInclusive<u64> = 2..=64;
 const REMAINDER_MIN: usize = 16;
 /// A component is examined only if its share of all work is at least this.
 const PART_MIN: f64 = 0.05;
-/// The least ratio of the time of expensive messages to that of the others.
+/// The least ratio of the time of expensive messages to the time of the others.
 const DEAR: f64 = 1.5;
 /// The least excess of the share of time of expensive messages over their share of messages.
 const EXCESS: f64 = 0.1;

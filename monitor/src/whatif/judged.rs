@@ -210,7 +210,7 @@ fn overrule(report: &mut Report, replay: Replay, table: &Table<'_>) {
     table.sure_of(report, &head);
 }
 
-/// Adds the predicted gains to those of a finding's actions that were replayed.
+/// Adds the predicted gain to each action of a finding that was replayed.
 fn predict_actions(found: &mut Finding, table: &Table<'_>) {
     let alone = Finding { actions: Vec::new(), kind: VerdictKind::Unclear, ..found.clone() };
     found.actions = std::mem::take(&mut found.actions)

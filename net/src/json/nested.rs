@@ -178,7 +178,7 @@ impl Finder<'_> {
         escaped
     }
 
-    /// Whether these bytes of the block, which follow backslashes, form valid escapes.
+    /// Whether these bytes of the block, each of which follows a backslash, form valid escapes.
     #[inline(always)]
     fn are_escapes(&self, mut escaped: u64) -> bool {
         while escaped != 0 {

@@ -118,7 +118,7 @@ impl Way {
         self.steps.iter().any(Step::is_choice)
     }
 
-    /// The same way for a record of which these labels are required in addition.
+    /// The same way for a record that needs these labels in addition.
     pub(super) fn asking(mut self, labels: &[Id]) -> Way {
         add(&mut self.steps[0].asked, labels);
         add(&mut self.asked, labels);
