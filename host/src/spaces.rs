@@ -51,8 +51,8 @@ pub fn feed(name: Option<&str>) -> Result<ScopeFeed, Error> {
     ScopeFeed::of(find_feed(name)?).map_err(Error::usage_of)
 }
 
-/// The directory of the session that the user named by its path or by its name in `thalweg ls`; `None` if the
-/// name is that of no session.
+/// The directory of the session that the user named by its path or by its name in `thalweg ls`; `None` if no
+/// session has this name.
 pub fn session(name: Option<&str>) -> Result<Option<PathBuf>, Error> {
     let Some(name) = name else { return Ok(None) };
     if Path::new(name).join(MANIFEST).is_file() {
@@ -145,7 +145,7 @@ pub fn started(space: &Listed) -> u64 {
     space.info.as_ref().map_or(0, |info| info.clock.anchor().real_ns)
 }
 
-/// The candidate that differs by a likely typing error, or else one that contains the name.
+/// The candidate that differs from the name by a likely typing error, or else one that contains the name.
 pub fn nearest<'a>(name: &str, candidates: impl Iterator<Item = &'a str> + Clone) -> Option<&'a str> {
     thalweg_pack::nearest(name, candidates.clone())
         .or_else(|| candidates.filter(|candidate| name.len() > 2 && candidate.contains(name)).min())

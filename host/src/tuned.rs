@@ -10,7 +10,7 @@ use crate::error::Error;
 pub struct SettingsFile {
     /// Settings and their values, in the order of the file.
     pub settings: Vec<(String, String)>,
-    /// The names of tasks, with their workers.
+    /// The names of tasks, each with its worker.
     pub places: Vec<(String, usize)>,
 }
 
@@ -27,7 +27,7 @@ impl SettingsFile {
             .map_err(|(line, why)| Error::usage(format!("{}:{line}: {why}", path.display())))
     }
 
-    /// Parses the text of such a file; an error has the number of its line.
+    /// Parses the text of a file of settings; an error contains the number of the wrong line.
     ///
     /// # Errors
     /// A line is no setting.

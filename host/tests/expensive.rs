@@ -20,8 +20,8 @@ use thalweg_space::{Space, SpaceOptions};
 /// The computing time of every record.
 const COMPUTES: Duration = Duration::from_micros(30);
 
-/// The expensive records in the report on a box that gets `records` records with generated `<k>` and `text`,
-/// and sleeps for those that `is_dear` accepts.
+/// The expensive records that a report names, for a run of a box that sleeps for the records that `is_dear`
+/// accepts; `draw` generates the `<k>` and the length of `text` of each of `records` records.
 fn told(
     records: usize,
     draw: impl Fn(usize) -> (i64, usize),
@@ -33,7 +33,7 @@ fn told(
     told_of(&boxes, records, draw)
 }
 
-/// What the box does.
+/// The function of the box: it computes for each record, and sleeps for the records that `is_dear` accepts.
 fn work(sleeps: Duration, is_dear: fn(i64, usize) -> bool) -> impl Fn(String, i64, &mut Out) + Send + Sync {
     move |text: String, k: i64, out: &mut Out| {
         let until = Instant::now() + COMPUTES;
@@ -45,7 +45,7 @@ fn work(sleeps: Duration, is_dear: fn(i64, usize) -> bool) -> impl Fn(String, i6
     }
 }
 
-/// The same of this box `work`.
+/// The expensive records that a report names, for a run of the box `work` among `boxes`.
 fn told_of(boxes: &Boxes, records: usize, draw: impl Fn(usize) -> (i64, usize)) -> Vec<Expensive> {
     let net = "net main { box work ((text, <k>) -> (text, <k>)); } connect work;";
     let network = Network::parse("main", net, boxes).unwrap();
@@ -75,8 +75,8 @@ fn scattered(at: usize, below: usize) -> usize {
     (at * at * 31 + at * 7919) % 1009 % below
 }
 
-/// Checks that there is one row, by this criterion, and that its share of the time is greater than
-/// `time_share`.
+/// Checks that the report has a single row of expensive records, that `by` is their distinguishing property,
+/// and that their share of the time is greater than `time_share`.
 fn check(rows: &[Expensive], by: ExpensiveBy, which: &[&str], time_share: f64) {
     let [row] = rows else { panic!("one reason: {rows:?}") };
     assert!(row.by == by && which.contains(&row.which.as_str()), "{row:?}");

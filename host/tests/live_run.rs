@@ -17,7 +17,7 @@ fn endpoint(text: &str, side: Side) -> Endpoint {
     Endpoint::parse(OsStr::new(text), side).expect("an endpoint")
 }
 
-/// A plan of a network that adds one, from a socket into a file.
+/// The plan of a run that reads numbers from a socket, adds one to each, and writes them to a file.
 fn plan(folder: &Path) -> Plan {
     let net = folder.join("first.snet");
     std::fs::write(&net, "net first connect [{<n>} -> {<n = n + 1>}];").unwrap();

@@ -5,9 +5,9 @@
 //! again. Because no message arrives before it was sent, the difference *client − server* lies between
 //! `client_sent − server_received` and `client_received − server_sent`. Clocks drift (5–30 µs a second are
 //! typical), so the difference is a line over time. All lines that respect every exchange's bounds and have
-//! no more than a stated drift are possible, and the bound at a time is the lowest and the highest of their
-//! values there. See SKaMPI (Hoefler, Schneider, Lumsdaine 2008) and Huygens (Geng et al. 2018) for the
-//! method.
+//! no more than a stated drift are possible, and the bound at a moment is the interval from the lowest to the
+//! highest value of these lines at that moment. See SKaMPI (Hoefler, Schneider, Lumsdaine 2008) and Huygens
+//! (Geng et al. 2018) for the method.
 
 use std::collections::VecDeque;
 
@@ -54,7 +54,7 @@ pub enum Learned {
     /// The exchange agrees with those before.
     Agrees,
     /// The exchange contradicts those before, because one of the clocks was set or drifts more than was
-    /// stated. The former exchanges are forgotten.
+    /// stated. The former exchanges are then forgotten.
     Stepped,
     /// The exchange contradicts itself (an answer before its question) and is ignored.
     Impossible,
@@ -74,7 +74,7 @@ pub struct PeerClock {
 /// The bounds from one exchange: at `at_ns` of the client's clock the difference was within them.
 #[derive(Clone, Copy, Debug)]
 struct Line {
-    /// The client's clock before it sent, which orders exchanges that overlap.
+    /// The client's clock before it sent the question; it gives the order of exchanges that overlap in time.
     sent_ns: i64,
     at_ns: i64,
     low: f64,
@@ -82,7 +82,8 @@ struct Line {
 }
 
 impl PeerClock {
-    /// A clock without exchanges, which drifts from the client's by at most this many nanoseconds per second.
+    /// The clock of a peer with which no times were exchanged yet, and which drifts from the client's by at
+    /// most this many nanoseconds per second.
     pub fn new(drift_ns_per_s: f64) -> PeerClock {
         PeerClock { drift_max: drift_ns_per_s / 1e9, base_ns: 0, kept: VecDeque::new() }
     }
@@ -99,8 +100,8 @@ impl PeerClock {
         if round_trip < 0 || at_server < 0 || low > high {
             return Learned::Impossible;
         }
-        // Both clocks drift during the exchange, so each bound holds in the middle of it with this much to
-        // spare.
+        // Both clocks drift during the exchange, so the bound in the middle of the exchange is widened by
+        // this much.
         let spare = self.drift_max * round_trip as f64;
         let at_ns = client_sent_ns + round_trip / 2;
         let relative = |ns: i64, base: i64| ns.saturating_sub(base) as f64;
@@ -145,10 +146,10 @@ impl PeerClock {
         })
     }
 
-    /// The bound at this time, relative to the base.
+    /// The bound at this time, relative to `base_ns`.
     fn line(&self, at_ns: i64) -> Option<(f64, f64)> {
         let high = self.highest(at_ns, |line| (line.low, line.high))?;
-        // The lowest value is the highest one with all signs reversed.
+        // The lowest value is the negative of the highest value for the negated bounds.
         let low = -self.highest(at_ns, |line| (-line.high, -line.low))?;
         Some((low, high))
     }
@@ -169,7 +170,7 @@ impl PeerClock {
         let target = x(at_ns);
         // Given a slope, the highest line is the one that touches the lowest of the upper bounds; that line
         // is possible if it stays above all lower bounds. Both conditions are piecewise linear in the slope,
-        // so the corners are enough.
+        // so only slopes at their corners have to be tried.
         let mut slopes = vec![-self.drift_max, self.drift_max];
         for (index, a) in lines.iter().enumerate() {
             for b in &lines[index + 1..] {

@@ -1,4 +1,4 @@
-//! The counters of a link. Each end writes its own, and any thread reads them.
+//! The counters of a link. Each end writes its own counters, and any thread may read them.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -32,7 +32,7 @@ struct Inner {
 pub struct Counts {
     /// Messages accepted from the user (sender) or returned to the user (receiver).
     pub messages: u64,
-    /// The bytes of these messages, without the lengths between them.
+    /// The bytes of the messages that were accepted or returned, without the lengths between messages.
     pub bytes: u64,
     /// Bytes written or read, headers included, after compression.
     pub wire_bytes: u64,
@@ -117,7 +117,8 @@ impl Counters {
     }
 }
 
-/// Adds without a locked instruction, because there is only one writer.
+/// Adds to a counter by a load and a store and without a locked instruction, because only one thread writes
+/// the counter.
 fn add(counter: &AtomicU64, more: u64) {
     counter.store(counter.load(Ordering::Relaxed).wrapping_add(more), Ordering::Relaxed);
 }

@@ -52,7 +52,7 @@ pub use transport::Address;
 pub use tuning::{BUFFER_BYTES, FRAME_BYTES, FRAME_BYTES_MIN, Tuning, WINDOW_BYTES};
 pub use wire::{Encoding, PAYLOAD_BYTES_MAX, Violation};
 
-/// Identifies a link among those of all sessions.
+/// Identifies a link among the links of all sessions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct LinkId {
     /// The session that the link belongs to.

@@ -8,13 +8,13 @@
 
 /// The window in which the rate is never exceeded, in nanoseconds.
 pub const WINDOW_NS: u64 = 100_000_000;
-/// The length of the slots in which the window is counted. The oldest slot counts completely, which costs
-/// 1/400 of the rate.
+/// The length of the slots in which the window is counted. The oldest slot is counted completely although a
+/// part of it is outside of the window, which costs 1/400 of the rate.
 const SLOT_NS: u64 = 250_000;
 const SLOTS: usize = (WINDOW_NS / SLOT_NS) as usize + 1;
 /// The capacity of a bucket, as time at its rate.
 const BURST_NS: u64 = 10_000_000;
-/// The bucket fills at the rate less this part of it.
+/// The bucket fills at the rate less one part in this many.
 const STEADY: u64 = 200;
 /// The least bytes of a frame, if the rate allows more in a window.
 const BYTES_MIN: u64 = 512;
@@ -63,8 +63,9 @@ impl Pace {
             return Ok(allowed);
         }
         if of_window < least {
-            // The port is ahead of its rate, so the bucket is emptied. An even pace from here on keeps the
-            // port below the window's limit, at which it could not compensate for a thread that wakes late.
+            // The port is ahead of its rate, so the bucket is emptied. If the port sent on at the window's
+            // limit, it could not compensate for a thread that wakes late; an even pace from here on keeps it
+            // below that limit.
             self.tokens = 0;
         }
         let lacking = (u128::from(least) * 1_000_000_000).saturating_sub(self.tokens);

@@ -2,7 +2,8 @@
 //! that is limited.
 //!
 //! A link takes a port for one frame and gives it back, so links take turns; a link with a slow receiver has
-//! no frame to send and holds no port. This is the k-port model of P-land, with a queue per destination.
+//! no frame to send and holds no port. This is the k-port model of networks: each node may use k connections
+//! at a time.
 
 use crate::pace::Pace;
 use std::collections::VecDeque;
@@ -98,7 +99,7 @@ impl Ports {
         self.inner.carried.load(Ordering::Relaxed)
     }
 
-    /// Counts bytes that went through without a port, because there is no limit.
+    /// Counts bytes that went through without a port, because the bandwidth is not limited.
     pub(crate) fn carry(&self, bytes: u64) {
         self.inner.carried.fetch_add(bytes, Ordering::Relaxed);
     }

@@ -30,7 +30,8 @@ struct Knobs {
 #[derive(Debug)]
 struct Target {
     address: Mutex<Address>,
-    /// The number of changes of the address: a sender that connected at another number connects again.
+    /// The number of changes of the address: a sender that made its connection when the number was lower
+    /// connects again.
     changes: AtomicU64,
 }
 
@@ -56,14 +57,15 @@ impl Tuning {
         }
     }
 
-    /// The settings of another link, to `address`. A change of either changes both, except for the address.
+    /// The settings of another link, to `address`. The two links share all settings except the address, so a
+    /// change for one link applies to the other as well.
     #[must_use]
     pub fn shared_to(&self, address: Address) -> Tuning {
         let target = Target { address: Mutex::new(address), changes: AtomicU64::new(0) };
         Tuning { knobs: self.knobs.clone(), target: Arc::new(target) }
     }
 
-    /// The most payload bytes of a frame (MATE's fragment size).
+    /// The most payload bytes of a frame.
     pub fn frame_bytes(&self) -> usize {
         self.knobs.frame_bytes.load(Ordering::Relaxed)
     }

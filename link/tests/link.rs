@@ -62,7 +62,7 @@ fn push_all(sender: &mut Sender, seed: u64, count: u64, bytes_max: usize) {
     }
 }
 
-/// Carries bytes in both directions, and cuts each connection after some of them.
+/// Carries bytes in both directions, and cuts each connection after some bytes.
 struct Relay {
     address: Address,
     over: Arc<AtomicBool>,
@@ -274,7 +274,7 @@ fn a_receiver_that_takes_nothing_holds_back_its_own_sender_only() {
         };
         (pushed, ended)
     });
-    // One message is received, which makes the connection; then none.
+    // One message is received, so that the connection is made; no further message is received.
     assert!(slow.recv().unwrap().is_some());
     let sending = std::thread::spawn(move || {
         push_all(&mut free, 8, 3000, 1000);
@@ -316,8 +316,8 @@ fn strangers_get_nowhere_and_are_told_why() {
     let mut answer = Vec::new();
     other.read_to_end(&mut answer).unwrap();
     assert!(String::from_utf8_lossy(&answer).contains("version 1 of the protocol, not 9"), "{answer:?}");
-    // Garbage, silence and half a greeting, many at once; a sender that knows the token is served all the
-    // time.
+    // Many peers at once send garbage, nothing, or half a greeting; meanwhile a sender that knows the token
+    // is served.
     let (mut sender, mut receiver, _) = ends(&listener, listener.address().clone(), 1);
     let mut strangers: Vec<TcpStream> = Vec::new();
     let mut chance = Chance::new(6);
@@ -371,7 +371,7 @@ fn a_sender_that_lies_is_told_of() {
             stream.read_exact(&mut welcome).unwrap();
             assert_eq!(welcome[0], 2, "it is welcome");
             stream.write_all(&lie).unwrap();
-            // Waits until the receiver has read it and closed.
+            // Waits until the receiver has read the wrong bytes and closed the connection.
             let _ = stream.read(&mut [0; 1]);
         });
         let error = receiver.recv().unwrap_err();
@@ -405,7 +405,7 @@ fn a_receiver_that_lies_is_named() {
             [header, consumed.to_le_bytes().to_vec(), limit.to_le_bytes().to_vec()].concat()
         };
         stream.write_all(&[frame(2, 0, 0, 1000), frame(5, 999, 0, 1000)].concat()).unwrap();
-        // Waits until the sender has read it and closed.
+        // Waits until the sender has read the false acknowledgement and closed the connection.
         let _ = stream.read_to_end(&mut Vec::new());
     });
     let mut sender = Sender::new(SenderOptions::new(link(7), tuning)).unwrap();
@@ -418,8 +418,8 @@ fn a_receiver_that_lies_is_named() {
     lying.join().unwrap();
 }
 
-/// A second sender of a link is refused after the first is gone, because its stream would not continue the
-/// first one's.
+/// A second sender of a link is refused after the first is gone, because the second sender could not continue
+/// the first one's stream.
 #[test]
 fn another_sender_does_not_continue_the_stream() {
     let listener = Listener::new(&anywhere(), TOKEN).unwrap();

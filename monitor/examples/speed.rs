@@ -91,7 +91,7 @@ fn script() -> Script {
     Script { begin, round }
 }
 
-/// The observation with the indices of a later round.
+/// The same observation for a later round: the indices of its messages are larger.
 fn shifted(observation: &Observation, round: u64) -> Observation {
     let by = round * QUANTUM;
     match *observation {

@@ -14,18 +14,18 @@ macro_rules! ids {
     ($($(#[$doc:meta])+ $name:ident;)+) => {$(
         $(#[$doc])+
         ///
-        /// Written `17` where there is one space, and `2/17` for the second of several; in JSON as a number
-        /// or a text.
+        /// An id is written as `17` if the report covers one space, and as `2/17` for the second of several
+        /// spaces; in JSON it is then a number or a text.
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
         pub struct $name {
-            /// The space's place among several, from 1; 0: the only one.
+            /// The number of the space among several, from 1; 0 if there is only one space.
             pub space: u32,
-            /// The number in that space.
+            /// The number of the task, stream or worker in the space.
             pub number: u64,
         }
 
         impl $name {
-            /// The id of this number in the only space.
+            /// The id of the task, stream or worker with this number, if there is only one space.
             pub fn of(number: u64) -> $name {
                 $name { space: 0, number }
             }
@@ -93,8 +93,8 @@ fn write_id(f: &mut fmt::Formatter<'_>, space: u32, number: u64) -> fmt::Result 
 /// A table keyed by ids.
 pub type IdMap<T> = HashMap<u64, T, BuildHasherDefault<IdHasher>>;
 
-/// Ids are counters, possibly with a writer's number above: one multiplication spreads them. An observed
-/// program that chose its ids to collide would only slow down the analysis of itself.
+/// Ids are counters, some with a writer's number in the upper bits, so a multiplication is enough to hash
+/// them. An observed program that chose its ids to collide would only slow down the analysis of itself.
 #[derive(Default)]
 pub struct IdHasher(u64);
 

@@ -6,7 +6,7 @@
 //! [`Measurement`](crate::Measurement)s under names of its choice, which `--json` and the terminal show
 //! beside the built-in ones.
 //!
-//! A monitor receives values and never opens files, so it also works for a program on another machine.
+//! A monitor receives values and never opens files, so it also works on events from another machine.
 //!
 //! ```
 //! use thalweg_monitor::{Batch, Measurement, Moment, Monitor, Report, What};
@@ -58,7 +58,7 @@ pub trait Monitor {
     /// `run.wait`, `run.stream_told`. Gaps are always passed on.
     fn wants(&self) -> &[&str];
 
-    /// Receives the next events, which are in order of time within the batch and from batch to batch.
+    /// Receives the next events, which are in order of time, and not earlier than those of the batch before.
     fn take(&mut self, batch: &Batch<'_>);
 
     /// Restarts the measurement at `time`. The state of the program (which tasks exist, what they are doing)
@@ -67,7 +67,7 @@ pub trait Monitor {
         let _ = time;
     }
 
-    /// Publishes what was measured until the moment. This method is called repeatedly while the program runs.
+    /// Publishes what was measured until `moment`. This method is called repeatedly while the program runs.
     fn publish(&mut self, moment: &Moment<'_>, report: &mut Report);
 }
 
@@ -105,14 +105,14 @@ pub struct Ending {
     pub mode: Option<Mode>,
     /// The live table.
     pub rows: Vec<LiveRow>,
-    /// The workers that hang, each with the tick since which it has been on the same message.
+    /// The workers that hang, each with the tick since which the worker has been on the same message.
     pub stuck: HashMap<u64, u64>,
     /// Bytes of events written during the measured time, headers of blocks included, if known.
     pub event_bytes: Option<u64>,
     /// Nanoseconds for which the archive's disk was full, and the part of them in which the run waited for
-    /// it.
+    /// the disk.
     pub disk_ns: Option<[f64; 2]>,
-    /// The limits on the run that its settings impose, if they can be read.
+    /// The settings that limit the run's dispatches and its messages in flight, if they can be read.
     pub limits: Option<Limits>,
     /// The process that was observed.
     pub space: SpaceInfo,
@@ -151,11 +151,11 @@ pub struct Moment<'a> {
     pub top: usize,
     /// The tasks, streams and components that exist.
     pub structure: &'a Structure,
-    /// Names of what events refer to by numbers.
+    /// The names of the components, streams and sites that events contain as numbers.
     pub names: &'a Names,
     /// The state of the process and its live table.
     pub ending: &'a Ending,
-    /// The waits and runs that have not ended, as if they ended now.
+    /// The waits and dispatches that have not ended, as if they ended now.
     pub open: &'a [Open],
 }
 
@@ -187,9 +187,9 @@ impl Moment<'_> {
 pub struct Open {
     /// Its id.
     pub task: u64,
-    /// The wait it was in, until it was dispatched or until now.
+    /// The task's last wait, until the task was dispatched or until now.
     pub wait: Option<Wait>,
-    /// The tick at which its present run began, if it runs.
+    /// The tick at which the task's present dispatch began, if the task is running.
     pub running_since: Option<u64>,
 }
 

@@ -1,5 +1,5 @@
-//! Tests kinds as other versions may declare them: with more or fewer fields, other sizes, other choices, and
-//! invalid values.
+//! Tests that the monitor reads kinds of events as other versions may declare them: with more or fewer
+//! fields, other sizes, other choices, and invalid values.
 
 use thalweg_monitor::events::{Deadlocked, TaskDispatched, TaskReady, TaskReadyCause, WorkerStarted};
 use thalweg_monitor::{Batch, Follower, Moment, Monitor, Observation, Report, What};

@@ -178,7 +178,7 @@ fn pipeline() -> Script {
     // The messages enter at 110, 120, 130, 140.
     script.run(0, SOURCE, (100, 140), Did { wrote: &[(ENTRY, 0, 4)], ..Did::default() }, Then::End);
     script.at(140, 0, TaskReady { task: BOX, by_stream: 0, ..TaskReady::default() });
-    // Messages 0 and 1 take 50 each and leave at 250 and 300; then the exit is full until 350.
+    // Messages 0 and 1 take 50 µs each and leave at 250 and 300; then the exit stream is full until 350.
     script.run(
         1,
         BOX,
@@ -189,7 +189,7 @@ fn pipeline() -> Script {
     script.at(300, 1, TaskReady { task: SINK, by_stream: 0, ..TaskReady::default() });
     script.run(0, SINK, (340, 350), Did { read: &[(EXIT, 0, 2)], ..Did::default() }, Then::Input(EXIT));
     script.at(350, 0, TaskReady { task: BOX, by_stream: 0, ..TaskReady::default() });
-    // Messages 2 and 3 take 100 each and leave at 480 and 580.
+    // Messages 2 and 3 take 100 µs each and leave at 480 and 580.
     script.run(
         1,
         BOX,
@@ -210,7 +210,7 @@ fn pipeline_by_hand() {
     assert_eq!(report.window.state, State::Ended);
     near(us(report.window.duration_ns), 1000.0);
 
-    // Equation 1 gives 4 messages in the longest worker's 1000 µs.
+    // Equation 1 divides the 4 messages by the 1000 µs of the worker that existed longest.
     near(report.throughput.entry_per_s.unwrap(), 4.0 / 1e-3);
     assert_eq!((report.throughput.messages_in, report.throughput.messages_out), (Some(4), Some(4)));
     near(us(report.throughput.worker_ns_longest.unwrap()), 1000.0);
@@ -220,7 +220,7 @@ fn pipeline_by_hand() {
     near(us(service.mean_ns), (50.0 + 50.0 + 100.0 + 100.0) / 4.0);
     near(us(service.jitter_ns), 25.0);
     near(us(service.max_ns), 100.0);
-    // The times from entry to exit are 250−110, 300−120, 480−130, 580−140.
+    // The messages' times from entry to exit are 250−110, 300−120, 480−130, 580−140.
     let end_to_end = report.latency.end_to_end.unwrap();
     let latencies = [140.0, 180.0, 350.0, 440.0];
     let mean: f64 = latencies.iter().sum::<f64>() / 4.0;
@@ -240,16 +240,16 @@ fn pipeline_by_hand() {
     near(shares.input_wait, 0.0);
     near(us(work.service_ns.unwrap()), 75.0);
     assert_eq!((work.messages_in, work.messages_out, work.selectivity), (Some(4), Some(4), Some(1.0)));
-    // The sink was ready 10–340 (from its creation), busy for 10, without messages 350–580, ready 580–600 and
-    // busy for 20.
+    // The sink was ready from its creation at 10 until 340, busy until 350, without messages until 580, ready
+    // until 600, and busy for 20.
     let shares = component(&report, "net/sink").work.shares.unwrap();
     near(shares.busy, 30.0 / 610.0);
     near(shares.input_wait, 230.0 / 610.0);
     near(shares.ready, 350.0 / 610.0);
 
-    // The exit was full for 50 of its 600 µs, and empty for 230. The messages were in the exit from 250, 300,
-    // 480, 580 (mean 402.5; the times of a dispatch are spread, so their mean is its middle) until 345, 345,
-    // 610, 610.
+    // The exit stream was full for 50 of its 600 µs, and empty for 230. The messages were in it from 250,
+    // 300, 480 and 580 (mean 402.5) until 345, 345, 610 and 610: the messages that a dispatch reads count as
+    // read in its middle on average.
     let exit = edge(&report, "s12");
     assert_eq!((exit.written, exit.read, exit.held, exit.dropped), (Some(4), Some(4), Some(0), Some(0)));
     near(exit.full_share.unwrap(), 50.0 / 600.0);
@@ -260,14 +260,14 @@ fn pipeline_by_hand() {
     assert_eq!((exit.occupancy_max, exit.conserved), (Some(2), Some(true)));
     assert_eq!(exit.role, "exit");
 
-    // Worker 0 ran the source and the sink for 40 + 10 + 20 of 1000.
+    // Worker 0 ran the source and the sink for 40 + 10 + 20 of its 1000 µs.
     near(report.workers[0].shares.unwrap().busy, 70.0 / 1000.0);
     near(report.workers[1].shares.unwrap().busy, 300.0 / 800.0);
     assert_eq!((report.workers[1].dispatches, report.workers[1].messages), (Some(2), Some(4)));
     assert_eq!(report.workers[1].core, Some(1));
 }
 
-/// The reader's dispatch ends, and is recorded, before the writer's.
+/// A reader's dispatch may end, and be recorded, before the dispatch that wrote its messages.
 #[test]
 fn reader_told_before_its_writer() {
     let mut script = Script::default();
@@ -357,8 +357,8 @@ fn a_deadlock_is_seen_though_its_streams_are_gone() {
     assert_eq!(report.streams.iter().map(|stream| stream.streams).sum::<u64>(), 2, "each is listed once");
 }
 
-/// The run's own report of a deadlock is used, however short the waits were: a task waits for messages from
-/// any of two streams while one of them is full.
+/// If the run itself recorded a deadlock, the report uses this event, even if the waits were short: a task
+/// waits for messages from any of two streams while one of them is full.
 #[test]
 fn a_deadlock_that_the_run_found_is_reported_as_it_says() {
     const FORK: u64 = SOURCE;
@@ -409,7 +409,8 @@ fn a_deadlock_without_end_takes_no_memory_without_end() {
     assert_eq!(script.report().waiting.deadlock.map(|deadlock| deadlock.tasks), Some(1 << 16));
 }
 
-/// A splitter sends even messages two ways and drops odd ones; a one-to-one box on one branch; a merger.
+/// In the network, a splitter sends even messages into two branches and drops odd ones, a one-to-one box is
+/// in one branch, and a merger joins the branches.
 #[test]
 fn derived_lineage_with_splits_and_drops() {
     const SPLIT: u64 = 4;
@@ -426,8 +427,9 @@ fn derived_lineage_with_splits_and_drops() {
     script.at(0, 0, Entry { stream: ENTRY }).at(0, 0, Exit { stream: EXIT });
     // The messages enter at 1, 2, 3, 4.
     script.run(0, SOURCE, (0, 4), Did { wrote: &[(ENTRY, 0, 4)], ..Did::default() }, Then::End);
-    // Each message takes 10 µs. The splitter makes left 0, right 0 and right 1 of message 0, left 1 of
-    // message 2, and nothing of messages 1 and 3. The messages are done at 20, 30, 40, 50.
+    // Each message takes 10 µs. From message 0 the splitter makes messages 0 of the left stream and 0 and 1
+    // of the right one, from message 2 it makes message 1 of the left stream, and from messages 1 and 3
+    // nothing. It has finished the messages at 20, 30, 40 and 50.
     script.run(
         0,
         SPLIT,
@@ -447,8 +449,8 @@ fn derived_lineage_with_splits_and_drops() {
         Did { read: &[(right, 0, 2)], wrote: &[(worked, 0, 2)], ..Did::default() },
         Then::End,
     );
-    // The merger reads 4 messages of 5 µs each; the exit's three (the second of `worked` is dropped) leave at
-    // 106⅔, 113⅓ and 120.
+    // The merger reads 4 messages of 5 µs each; it drops the second message of the stream `worked` and writes
+    // three, which leave at 106⅔, 113⅓ and 120.
     script.run(
         0,
         MERGE,
@@ -462,13 +464,13 @@ fn derived_lineage_with_splits_and_drops() {
     );
     let report = script.report();
     let service = report.latency.service.unwrap();
-    // Message 0 takes 10 + 2·20 + 5 (left) + 2·5 (worked), message 1 takes 10, message 2 takes 10 + 5, and
-    // message 3 takes 10.
+    // Message 0 takes 10 µs in the splitter, 2·20 in the box, and 5 + 2·5 in the merger; message 1 takes 10,
+    // message 2 takes 10 + 5, and message 3 takes 10.
     near(us(service.mean_ns), (65.0 + 10.0 + 15.0 + 10.0) / 4.0);
     near(us(service.max_ns), 65.0);
     near(us(service.min_ns), 10.0);
-    // Message 0 leaves with EXIT 2 at 120; 1 is used up at 30; 2 leaves with EXIT 1 at 113; 3 is used up at
-    // 50.
+    // The last descendants of messages 0 and 2 leave as messages 2 and 1 of the exit, at 120 and 113; message
+    // 1 is used up at 30, and message 3 at 50.
     let end_to_end = report.latency.end_to_end.unwrap();
     near(us(end_to_end.max_ns), 119.0);
     near(us(end_to_end.mean_ns), (119.0 + 28.0 + 110.0 + 46.0) / 4.0);
@@ -527,8 +529,8 @@ fn what_is_written_before_reading_descends_from_the_message_read_last() {
         Did { read: &[(ENTRY, 0, 1)], wrote: &[(EXIT, 0, 1)], derived: &[(EXIT, 0, ENTRY, 0, 1, 0)] },
         Then::Output(EXIT),
     );
-    // Messages 1 and 2 descend from message 0 of an earlier dispatch, 3 is new; then 4 descends from message
-    // 1.
+    // Messages 1 and 2 of the exit descend from input message 0, which an earlier dispatch read. Message 3 of
+    // the exit descends from input message 1, which this dispatch reads, and so does message 4.
     script.run(
         0,
         BOX,
@@ -597,7 +599,8 @@ fn entry_and_exit_without_a_network() {
     assert_eq!(with.throughput, without.throughput);
 }
 
-/// Values from lost events are reported as missing, and all others are correct.
+/// Values that cannot be computed because events were lost are reported as missing; all other values are
+/// correct.
 #[test]
 fn losses_are_said_not_guessed() {
     let mut script = pipeline();
@@ -614,8 +617,9 @@ fn losses_are_said_not_guessed() {
     let report = script.report();
     assert!(!report.window.complete);
     assert_eq!((report.window.lost, report.window.gaps), (5, 1));
-    // The reads of messages 0 and 1 are lost. The box's next writes begin at 2, so 0 and 1 of the exit are
-    // unknown; 2 and 3 are unknown as well, because no event shows that the box held nothing back.
+    // The reads of messages 0 and 1 are lost. The box's next write has the index 2, so the roots of messages
+    // 0 and 1 of the exit are unknown; those of messages 2 and 3 are unknown as well, because no event shows
+    // that the box held nothing back.
     assert_eq!(report.latency.end_to_end, None);
     assert_eq!((report.latency.unmeasured, report.latency.entered), (4, 4));
     assert!(report.latency.unattributed > 0);
@@ -647,7 +651,8 @@ fn pairing_resumes_after_waiting_for_input() {
         Did { read: &[did(0)], wrote: &[(EXIT, 0, 2)], ..Did::default() },
         Then::Yield,
     );
-    // Messages 2 and 3 are lost; the pairing is not trusted for 4 and 5, and is trusted for 6 and 7.
+    // The events of messages 2 and 3 are lost, so reads and writes are not paired for messages 4 and 5; after
+    // the wait they are paired again, for 6 and 7.
     script.run(
         0,
         BOX,
@@ -707,8 +712,9 @@ fn metrics_mode_speaks_from_totals() {
     assert!(report.notes.iter().any(|note| note.code == "mode"));
 }
 
-/// A box that reads two messages, has an empty dispatch, waits and reads two more, on a worker that wakes
-/// others in between and has no processor for 40 µs of the first dispatch and 25 µs of the wait.
+/// The events of a box that reads two messages, has an empty dispatch, waits, and reads two more messages.
+/// Its worker wakes other threads between these dispatches, and has no processor for 40 µs of the first
+/// dispatch and for 25 µs of the wait.
 fn disturbed() -> Script {
     let mut script = Script::default();
     script.worker(0, 0, 1000).worker(1, 0, 800);
@@ -836,7 +842,7 @@ fn no_figure_can_be_wrong_unnoticed() {
     }
 }
 
-/// Events that begin in the middle of a run do not count as complete.
+/// A report does not count as complete if its events begin in the middle of a run.
 #[test]
 fn full_from_the_middle_on() {
     let mut script = pipeline();
@@ -872,7 +878,7 @@ fn worker_on(task: u64, message: u64) -> LiveRow {
     }
 }
 
-/// 4 input messages in 3 dispatches, each recorded: see [`pipeline`].
+/// Checks the overhead of the run of [`pipeline`], which has 4 input messages.
 #[test]
 fn what_telling_took() {
     let mut script = pipeline();
@@ -887,7 +893,7 @@ fn what_telling_took() {
     script.event_bytes = Some(2_000);
     let report = script.report();
     let overhead = &report.overhead;
-    // The overhead is 20 ns a reading and 2 ns an event, of the 1000 and 800 µs of the two workers.
+    // The overhead is 20 ns a reading and 2 ns an event, divided by the 1000 and 800 µs of the two workers.
     let ns = 12.0 * 20.0 + report.window.events as f64 * overhead.event_ns;
     near(overhead.clock_reading_ns.unwrap(), 20.0);
     near(overhead.event_ns, 2.0);
@@ -901,7 +907,8 @@ fn what_telling_took() {
     assert_eq!(lossy.overhead.clock_readings, 24);
     near(lossy.overhead.ns.unwrap(), 2.0 * ns);
 
-    // The live table does not exist after the end of a run.
+    // Without the live table, which is gone after the end of a run, the overhead comes from the workers'
+    // events.
     script.rows.clear();
     for (_, _, event) in &mut script.events {
         if let Observation::WorkerStarted(started) = event {
@@ -932,7 +939,7 @@ fn messages_that_were_timed_one_by_one() {
 #[test]
 fn killed_run_says_what_it_was_on() {
     let mut script = pipeline();
-    // The box never had its second dispatch.
+    // The events end before the box's second dispatch ended, because the process was killed in it.
     script.events.retain(|&(time, ..)| time < 350);
     script.rows.push(worker_on(BOX, 2));
     let report = script.report_as(State::Killed);
@@ -961,7 +968,7 @@ fn a_worker_that_hangs_is_named_while_the_run_goes_on() {
     );
 }
 
-/// The process is killed when a box with a thread of its own is on its third message.
+/// The process is killed when a box with a thread of its own is processing its third message.
 #[test]
 fn a_killed_box_with_its_own_thread_is_named() {
     let mut script = pipeline();
@@ -1090,7 +1097,8 @@ proptest! {
         }
     }
 
-    /// In mode full, a dispatch whose read or write is missing from the events is flagged as well.
+    /// Checks that in mode full a stream is flagged as well if a dispatch that read or wrote it is missing
+    /// from the events.
     #[test]
     fn events_that_contradict_positions_are_flagged(missing in 0usize..5) {
         let mut script = pipeline();

@@ -1,5 +1,5 @@
-//! Planted causes: simulated networks that are slow for one known reason. The verdict has to name this
-//! reason. Real runs of the same networks are in `thalweg/tests/planted.rs`.
+//! Simulates networks that are made slow for one known reason (a planted cause), and checks that the verdict
+//! names this reason. Real runs of the same networks are in `thalweg/tests/planted.rs`.
 
 mod planted_nets;
 

@@ -114,7 +114,7 @@ fn near(what: &str, got: f64, want: f64, share: f64) {
     assert!((got / want - 1.0).abs() <= share, "{what}: {got} instead of {want}");
 }
 
-/// The mean time in an M/M/1 queue and its server.
+/// The mean time that a message spends in an M/M/1 queue and in its server.
 fn mm1(rho: f64) -> f64 {
     SERVICE / (1.0 - rho)
 }
@@ -126,7 +126,7 @@ fn one_exponential_server() {
     let latency = found.latency.end_to_end.unwrap();
     assert_eq!(latency.count as usize, MESSAGES);
     near("mean", latency.mean_ns, mm1(rho), 0.03);
-    // The time in an M/M/1 queue is exponentially distributed.
+    // The time that a message spends in an M/M/1 queue and its server is exponentially distributed.
     near("jitter", latency.jitter_ns, mm1(rho), 0.03);
     near("median", latency.p50_ns, mm1(rho) * 2f64.ln(), 0.03);
     near("p99", latency.p99_ns, mm1(rho) * 100f64.ln(), 0.03);
@@ -167,7 +167,8 @@ fn littles_law_holds_on_every_stream() {
         for (station, waited) in waits.iter().enumerate() {
             let name = format!("component {} → component {}", 101 + station, 102 + station);
             let stream = report.streams.iter().find(|stream| stream.name == name).unwrap();
-            // A dispatch of one message is assumed to read and write it in its middle.
+            // A dispatch of one message is assumed to read and write the message in the middle of the
+            // dispatch.
             let written = if station == 0 { 0.0 } else { SERVICE / 2.0 };
             let wait = waited + written + SERVICE / 2.0;
             near("wait", stream.wait_ns.unwrap(), wait, 0.02);

@@ -1,6 +1,6 @@
-//! `docs/report.md` documents every field of the report's JSON: its last part is generated from the types in
-//! `monitor/src/report/mod.rs`, `account.rs`, `finding.rs` and `prediction.rs`, so that page and types have
-//! the same fields.
+//! `docs/report.md` documents every field of the report's JSON: the page's last part is generated from the
+//! types in `monitor/src/report/mod.rs`, `account.rs`, `finding.rs` and `prediction.rs`, so that page and
+//! types have the same fields.
 //!
 //! `WRITE=1 cargo test -p thalweg-monitor --test schema` generates this part of the page again.
 
@@ -54,7 +54,7 @@ fn types(source: &str) -> Vec<Type> {
     found
 }
 
-/// The marker for a field that is replaced by its own fields.
+/// The type of a field that stands for the fields of its struct (`#[serde(flatten)]`).
 const FLATTENED: &str = "flattened";
 
 fn fields_of(types: &[Type], link: &str) -> Vec<Part> {

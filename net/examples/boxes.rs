@@ -1,6 +1,8 @@
-//! Records through sixteen boxes on one worker, one in flight or many: a row of boxes, of splits or of parallels with a box each, or
-//! a star of sixteen stages that each have a box and a filter. To count what a box costs a record, run it on two
-//! numbers of records under `valgrind --tool=callgrind` and divide the difference by sixteen and by theirs.
+//! Sends records through sixteen boxes on one worker, with one record in flight or many. The network is a row
+//! of boxes, of splits or of parallels with a box each, or a star of sixteen stages that each have a box and
+//! a filter. To count the instructions that a box costs per record, run the example with two numbers of
+//! records under `valgrind --tool=callgrind`, and divide the difference of the counts by sixteen and by the
+//! difference of the numbers.
 //!
 //! usage: boxes RECORDS IN_FLIGHT off|metrics|full fused|apart [row|split|parallel|star]
 
@@ -16,7 +18,7 @@ use thalweg_space::{Space, SpaceOptions};
 
 const BOXES: usize = 16;
 
-/// Sends a record whenever fewer than a given number are under way.
+/// Sends a record whenever fewer than a given number of records are in the network.
 struct Ends {
     left: u64,
     under_way: usize,

@@ -1,4 +1,4 @@
-//! Measures the cost of records in JSON: plain ones, and values that only pass through.
+//! Measures the cost of records in JSON: of plain records, and of values that only pass through a network.
 //!
 //! `json_cost [CASE [ROUNDS]]` with CASE plain, nested or copy runs only that case, to count its
 //! instructions.
@@ -33,7 +33,7 @@ fn pass(line: &[u8], rounds: u64) {
     }
 }
 
-/// Copies the line in and out, as happens to any record with a carried value.
+/// Copies the line in and out, as is done to any record with a carried value.
 fn copy(line: &[u8], rounds: u64) {
     let mut out = Vec::with_capacity(line.len() + 64);
     for _ in 0..rounds {

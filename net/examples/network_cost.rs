@@ -51,7 +51,7 @@ impl Task for Sink {
     }
 }
 
-/// The nanoseconds from the first record to the last.
+/// The nanoseconds from the time at which the first record is sent until the last record has left.
 fn run(connect: &str, records: u64, workers: usize) -> f64 {
     let boxes = Boxes::new()
         .with("box inc ((x) -> (x))", |x: i64, out: &mut BoxOut| out.emit((x + 1,)))

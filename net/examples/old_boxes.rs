@@ -2,7 +2,7 @@
 
 use thalweg_box::{LibraryTable, abi};
 
-/// The fields at the beginning of the tables of all versions.
+/// The fields with which a library's table begins in all versions of the box interface.
 #[repr(C)]
 struct Head {
     magic: u64,
@@ -12,7 +12,7 @@ struct Head {
 
 static HEAD: Head = Head { magic: abi::MAGIC, abi_version: abi::ABI_VERSION + 1, box_count: 1 };
 
-/// The table of the next version.
+/// A table of the next version of the box interface.
 #[unsafe(no_mangle)]
 pub extern "C" fn thalweg_boxes() -> *const LibraryTable {
     (&raw const HEAD).cast()

@@ -52,7 +52,8 @@ fn measured(rounds: u64, mut operation: impl FnMut(u64)) {
     (0..rounds).for_each(&mut operation);
 }
 
-/// Prints the best of many short runs, because other load on the machine disturbs some of them but not all.
+/// Prints the best time of many short runs, because other load on the machine disturbs some of the runs but
+/// not all.
 fn measure(name: &str, rounds: u64, operations: u64, mut operation: impl FnMut(u64)) {
     const RUNS: u64 = 200;
     if std::env::args().nth(2).is_some_and(|part| !name.contains(&part)) {

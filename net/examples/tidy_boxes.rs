@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 
 use thalweg_box::{Bytes, Opaque, Out};
 
-/// The number of live tickets.
+/// The number of tickets that exist.
 static LIVE: AtomicI64 = AtomicI64::new(0);
 
 /// A value that only this library understands.

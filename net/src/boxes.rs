@@ -45,7 +45,7 @@ pub struct Boxes {
 pub(crate) struct Implementation {
     pub(crate) signature: BoxSignature,
     pub(crate) entry: EntryOf,
-    /// The origin of the box, in the form for messages.
+    /// Where the box comes from, as error messages name it.
     from: String,
 }
 
@@ -68,7 +68,8 @@ impl std::ops::Deref for EntryOf {
 }
 
 impl EntryOf {
-    /// Prepares the entry's library for calls from networks that are observed in `space`.
+    /// Prepares the library of the entry, if it has one, for calls by networks whose events are recorded in
+    /// `space`.
     pub(crate) fn start(&self, space: Option<&Space>) -> Result<(), Error> {
         match self {
             EntryOf::Library(entry) => entry.library().start(space),
@@ -111,11 +112,11 @@ impl Boxes {
         self
     }
 
-    /// The same as [`Boxes::with`], for a box that may wait (files, sockets, time): it gets a thread of its own, so that it never
-    /// stalls a worker.
+    /// Adds a box as [`Boxes::with`] does, if the box may wait (for files, sockets, time): such a box gets a
+    /// thread of its own, so that it never stalls a worker.
     ///
     /// # Panics
-    /// Where [`Boxes::add`] gives an error.
+    /// If [`Boxes::add`] would return an error.
     #[must_use]
     pub fn with_blocking<F: BoxFunction<A>, A: 'static>(mut self, signature: &str, function: F) -> Boxes {
         let entry = EntryOf::Program(Arc::new(BoxEntry::new(signature, function).blocking()));
@@ -135,7 +136,8 @@ impl Boxes {
         self.load_library_as(path, Loading::Stays)
     }
 
-    /// Loads a library as [`Boxes::load_library`] does, in the given way.
+    /// Loads a library as [`Boxes::load_library`] does, either for the rest of the process or so that it can
+    /// be replaced.
     ///
     /// # Errors
     /// The errors of [`Boxes::load_library`], and an error when a copy cannot be made.
@@ -144,7 +146,7 @@ impl Boxes {
         Ok(())
     }
 
-    /// These boxes, with one library file loaded again. The file was loaded before as
+    /// A copy of this registry for which one library file is loaded again. The file was loaded before as
     /// [`Loading::Replaceable`]. Networks continue with their present boxes until
     /// [`Network::reload`](crate::Network::reload).
     ///
@@ -170,7 +172,8 @@ impl Boxes {
         others.with_library(Library::load(path, Loading::Replaceable)?, path)
     }
 
-    /// Marks the libraries of these boxes that `by` does not contain as unused, so that they may be unloaded.
+    /// Marks the libraries of this registry that `by` does not contain as unused, so that these libraries may
+    /// be unloaded.
     pub(crate) fn replaced(&self, by: &Boxes) {
         let gone = |library: &&Arc<Library>| !by.libraries.iter().any(|other| Arc::ptr_eq(library, other));
         self.libraries.iter().filter(gone).for_each(|library| library.replace());
@@ -196,7 +199,7 @@ impl Boxes {
         Ok(all)
     }
 
-    /// The parameters that its libraries share with the observers of a run.
+    /// The parameters that the registry's libraries share with the observers of a run.
     ///
     /// # Errors
     /// A library declares an invalid parameter.
@@ -205,7 +208,7 @@ impl Boxes {
         Ok(all?.concat())
     }
 
-    /// The kinds of events that boxes of its libraries write.
+    /// The kinds of events that boxes of the registry's libraries write.
     ///
     /// # Errors
     /// A library declares an invalid kind.
@@ -214,7 +217,8 @@ impl Boxes {
         Ok(all?.concat())
     }
 
-    /// Adds boxes that a library, linked into this program as `from`, offers by `thalweg_box_entries()`.
+    /// Adds the boxes of a library that is linked into this program: `entries` are those that its
+    /// `thalweg_box_entries()` returns. Messages call the library `from`.
     ///
     /// # Errors
     /// The errors of [`Boxes::add`]; in this case none of the boxes is added.
@@ -231,8 +235,8 @@ impl Boxes {
         Ok(())
     }
 
-    /// Allows boxes whose code is a command, `<<< exec | … >>>`, to run it (in `sh`), unless they have
-    /// another implementation.
+    /// Allows boxes whose code is a command, `<<< exec | … >>>`, to run this command (in `sh`), unless they
+    /// have another implementation.
     pub fn allow_commands(&mut self) {
         self.runs_commands = true;
     }
@@ -251,7 +255,7 @@ impl Boxes {
         self.get(name).is_some_and(|implementation| implementation.entry.is_blocking())
     }
 
-    /// Names and signatures, with which networks are checked.
+    /// The names and signatures of all boxes, against which networks are checked.
     pub fn known(&self) -> KnownBoxes {
         let signatures =
             self.implementations.iter().map(|(name, box_)| (name.clone(), box_.signature.clone()));

@@ -1,9 +1,10 @@
-//! Networks composed in Rust: a value built of components becomes the same [`Network`] as a text.
+//! Networks composed in Rust: a value that is composed of components becomes the same [`Network`] as a text
+//! would.
 //!
-//! Noun: the *component*, as a program composes it. Job: write it as S-Net text, so that one checker and one
-//! runtime serve both. Invariant: a piece of text given here is exactly one pattern, filter, tag or
-//! signature, so that nothing in it can change the text around it. Composing never fails; [`Network::build`]
-//! reports all errors, each with its place in the Rust program.
+//! Noun: the *component*, as a program composes it. Job: write the component as S-Net text, so that networks
+//! in Rust and in text have the same checker and runtime. Invariant: a piece of text that a caller gives is
+//! exactly one pattern, filter, tag or signature, so that nothing in it can change the text around it.
+//! Composing never fails; [`Network::build`] reports all errors, each with its place in the Rust program.
 //!
 //! ```
 //! use thalweg_box::Out;
@@ -56,8 +57,8 @@ type Origin = &'static Location<'static>;
 pub struct Component {
     form: Arc<Form>,
     at: Origin,
-    /// The levels of components in it, itself included: at most `NESTING_MAX`, so that walking it recursively
-    /// is safe.
+    /// The depth to which components nest in this one, this one included: at most `NESTING_MAX`, so that a
+    /// recursive walk is safe.
     height: usize,
 }
 
@@ -81,7 +82,7 @@ enum Form {
         sign: &'static str,
         parts: Vec<Component>,
     },
-    /// A star, feedback, split or placement, with the text after the body.
+    /// A star, feedback, split or placement, with the text that follows the body.
     Postfix {
         body: Component,
         behind: String,
@@ -115,7 +116,8 @@ pub fn filter(text: &str) -> Component {
     verbatim(text, Fragment::Filter, Location::caller())
 }
 
-/// The net `name` with this topology; with a signature such as `{x} -> {y}` if there is one.
+/// The net `name` with this topology; `signature` is its declared signature, such as `{x} -> {y}`, if it has
+/// one.
 #[track_caller]
 pub fn net(name: &str, signature: Option<&str>, body: Component) -> Component {
     let at = Location::caller();
@@ -197,8 +199,8 @@ impl Component {
         Component { form: Arc::new(Form::Wrong(vec![error])), at, height: 1 }
     }
 
-    /// A component with these errors in place of one that cannot be made of `self`; errors of `self` are
-    /// reported as well.
+    /// A component that only contains errors: these errors, because a component could not be made from
+    /// `self`, and the errors of `self`.
     fn with_wrong(self, mut wrong: Vec<Diagnostic>, at: Origin) -> Component {
         let mut writing = Writing::default();
         writing.survey(&self);
@@ -301,7 +303,7 @@ fn verbatim(text: &str, kind: Fragment, at: Origin) -> Component {
     Component::new(form, at, 1)
 }
 
-/// The piece itself, without comments around it, if it is one of this kind.
+/// The piece of text without comments around it, if it is exactly one fragment of this kind.
 fn read(text: &str, kind: Fragment, at: Origin) -> Result<String, Vec<Diagnostic>> {
     let source = Source::new(kind.word(), text);
     parse_fragment(&source, kind).map(|span| source.slice(span).to_owned()).map_err(|wrong| placed(wrong, at))
@@ -320,9 +322,10 @@ fn given_at(at: Origin) -> String {
 struct Writing {
     text: String,
     boxes: Boxes,
-    /// For the name of each box, the declaration, the entry, and the place where it was first given.
+    /// For the name of each box: its declaration, its implementation, and the place in the Rust program where
+    /// it was first given.
     declared: BTreeMap<String, (String, *const BoxEntry, Origin)>,
-    /// The nets that are used, by name, with the place where each was first given.
+    /// The nets that are used, by name, with the place in the Rust program where each was first given.
     nets: BTreeMap<String, Origin>,
     /// The origin in the Rust program of each piece of the text.
     origins: Vec<(Span, Origin)>,
@@ -331,8 +334,8 @@ struct Writing {
     seen: usize,
 }
 
-/// The most components of a network in Rust, a bound for components that use parts of themselves twice, again
-/// and again.
+/// The most components of a network in Rust, The bound is needed because a component may contain the same
+/// part twice, this part the same smaller part twice, and so on.
 const COMPONENTS_MAX: usize = 1 << 20;
 
 impl Writing {
@@ -399,7 +402,7 @@ impl Writing {
         }
     }
 
-    /// The main net, with all boxes.
+    /// Writes the main net, with the declarations of all boxes.
     fn main(&mut self, name: &str, topology: &Component) {
         self.survey(topology);
         let both =
@@ -445,7 +448,7 @@ impl Writing {
         }
     }
 
-    /// Writes a component where it is used, in brackets unless it is the whole topology.
+    /// Writes a component as a part of a topology: in brackets, unless the component is the whole topology.
     fn topology(&mut self, component: &Component, alone: bool) {
         let start = self.text.len();
         match &*component.form {

@@ -1,11 +1,11 @@
 //! The line that is printed when a box ends the process: it names the box and its message. This module
-//! contains `unsafe` for signal handlers, and for reading the call that they interrupt.
+//! contains `unsafe` for signal handlers, and for reading the note about the call that a signal interrupts.
 //!
-//! Each thread notes the call of a box that it executes. A handler for the signals of a crash, and one that
-//! `exit` runs, read the note of their thread and write the line to standard error, with nothing that
-//! allocates, locks or waits. Then the process ends as it would have without the handlers: by the signal;
-//! after `exit` with code 1, because records are missing. `_exit` and SIGKILL run no code of the process;
-//! which box ended it is then recorded only in the space, in the live rows of its workers.
+//! Each thread stores which call of a box it executes. Handlers for the signals of a crash, and a function
+//! that `exit` calls, read what their thread has stored, and write a line to standard error. They do not
+//! allocate, lock or wait. Then the process ends: after a crash by the signal, as without the handlers; after
+//! `exit` with code 1, because records are missing. `_exit` and SIGKILL run no code of the process; then only
+//! the space records which box ended the process, in the live rows of its workers.
 
 use std::cell::Cell;
 use std::ffi::{c_int, c_void};
@@ -31,7 +31,8 @@ const SIGNALS: [(c_int, &str, &str); 5] = [
 #[derive(Clone, Copy)]
 struct Call {
     position: *const Position,
-    /// The cell with the number of its message, if the number is observed; else `message` is the number.
+    /// The cell that contains the number of the call's message, if the runtime publishes this number; if
+    /// null, `message` is the number.
     at: *const AtomicU64,
     message: u64,
 }
@@ -41,12 +42,12 @@ thread_local! {
     static CALL: Cell<Call> = const { Cell::new(Call { position: ptr::null(), at: ptr::null(), message: 0 }) };
 }
 
-/// Notes that the calling thread executes a call, for the lifetime of this value.
+/// While this value exists, it is stored that the calling thread executes a call of a box.
 pub(crate) struct Calling<'a>(PhantomData<(&'a Position, *const ())>);
 
 impl<'a> Calling<'a> {
-    /// Notes a call of the box at `position`. `at` is the cell that will hold the number of its message,
-    /// starting with `message`.
+    /// Stores that the thread calls the box at `position`. The cell `at`, if given, will contain the number
+    /// of the message that the box processes; `message` is the first number.
     #[inline(always)]
     pub(crate) fn new(position: &'a Position, (at, message): (Option<&'a AtomicU64>, u64)) -> Calling<'a> {
         let at = at.map_or(ptr::null(), ptr::from_ref);
@@ -62,8 +63,8 @@ impl Drop for Calling<'_> {
     }
 }
 
-/// Watches the process until this is dropped: if a box ends the process, the line names it. Only one watch
-/// exists at a time.
+/// Watches the process until this value is dropped: if a box ends the process, a line on standard error names
+/// the box. Only one watch exists at a time.
 #[derive(Debug)]
 pub struct CrashWatch {
     before: [libc::sigaction; SIGNALS.len()],
@@ -71,19 +72,20 @@ pub struct CrashWatch {
 
 /// The id of the watched process, or 0. A forked child has another id and is not watched.
 static WATCHED: AtomicU32 = AtomicU32::new(0);
-/// Whether the line was written.
+/// Whether the line about the end of the process was written.
 static SAID: AtomicBool = AtomicBool::new(false);
 /// The advice on how to see the report; it is never freed.
 static ADVICE: AtomicPtr<String> = AtomicPtr::new(ptr::null_mut());
 
 impl CrashWatch {
-    /// Starts to watch, after the libraries of the boxes are loaded. `space` is where the run is recorded.
+    /// Starts to watch. This must be called after the libraries of boxes are loaded. `space` is the directory
+    /// in which the run is recorded.
     ///
     /// # Errors
     /// The handlers cannot be installed.
     pub fn new(space: &Path) -> io::Result<CrashWatch> {
         let advice = format!("`thalweg report {}` shows what was recorded", space.display());
-        // The former advice is leaked, because a handler may read it.
+        // The advice of an earlier watch is leaked, because a handler may still read it.
         ADVICE.store(Box::into_raw(Box::new(advice)), Ordering::Release);
         at_exit()?;
         let before = SIGNALS.map(|(signal, ..)| set(signal, on_crash as *const () as libc::sighandler_t));
@@ -102,7 +104,7 @@ impl Drop for CrashWatch {
     }
 }
 
-/// Registers the functions that run when the process exits; once for the process.
+/// Registers the functions that run when the process exits; only at the first call in a process.
 fn at_exit() -> io::Result<()> {
     unsafe extern "C" {
         fn at_quick_exit(function: extern "C" fn()) -> c_int;
@@ -206,7 +208,8 @@ unsafe fn stack_pointer(_: *const c_void) -> Option<u64> {
 impl Call {
     /// Writes the name of the box, or that no box was called.
     fn name(self, line: &mut Line) -> fmt::Result {
-        // SAFETY: the position lives as long as the call, in which this thread is.
+        // SAFETY: the pointer is null, or this thread is in the call that it describes, and `Calling` borrows
+        // the position for this call.
         match unsafe { self.position.as_ref() } {
             Some(position) => position.write_path(line),
             None => line.write_str("something outside of the boxes"),
@@ -217,21 +220,23 @@ impl Call {
         if self.position.is_null() {
             return Ok(());
         }
-        // SAFETY: the cell that `at` points to lives as long as the box's call.
+        // SAFETY: the pointer is null, or this thread is in the call that it describes, and `Calling` borrows
+        // the cell for this call.
         let number = unsafe { self.at.as_ref() }.map_or(self.message, |at| at.load(Ordering::Relaxed));
         write!(line, " on message {number} of its input")
     }
 }
 
-/// Writes the event as one line on standard error, only the first time.
+/// Writes one line about the end of the process to standard error; only the first call in a process writes
+/// it.
 fn say(what: impl FnOnce(&mut Line) -> fmt::Result) {
     if SAID.swap(true, Ordering::Relaxed) {
         return;
     }
     let mut line = Line { bytes: [0; Line::BYTES], length: 0 };
-    // A line that is too long is cut off.
+    // An error is ignored, because it only means that the line was cut off at its maximal length.
     let _ = line.write_str("error[E0802]: ").and_then(|()| what(&mut line));
-    // SAFETY: the advice was leaked.
+    // SAFETY: the pointer is null or points to an advice that was leaked and so is never freed.
     if let Some(advice) = unsafe { ADVICE.load(Ordering::Acquire).as_ref() } {
         let _ = write!(line, ": the run ends here, what was inside the network is lost; {advice}");
     }

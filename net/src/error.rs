@@ -1,4 +1,4 @@
-//! Errors around a network, other than those of its text.
+//! Errors of libraries of boxes and of starting a network; errors in the text of a network are diagnostics.
 
 use std::fmt;
 use std::sync::Arc;

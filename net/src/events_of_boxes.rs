@@ -10,7 +10,8 @@ use thalweg_space::{Space, Writer};
 /// A kind of event of a library, in one space.
 #[derive(Debug)]
 pub(crate) struct Kind {
-    /// A number that distinguishes this kind from all others, including dropped ones.
+    /// A number that distinguishes this kind from all other kinds of the process, also from those that were
+    /// dropped.
     number: u64,
     space: Space,
     schema: Schema,
@@ -40,7 +41,7 @@ impl Kind {
 
     /// Writes an event, a word for each field. If the space cannot be written any more, the event is dropped.
     pub(crate) fn write(&self, words: &[u64]) {
-        // A thread that is ending has no writer any more.
+        // A thread that is ending has already dropped its writers; its event is lost.
         let _ = WRITING.try_with(|all| {
             let mut all = all.borrow_mut();
             if let Some(writing) = self.writing(&mut all)

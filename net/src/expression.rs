@@ -6,9 +6,9 @@
 //! directly; longer expressions are sequences of three-address instructions over numbered registers, with
 //! jumps for `&&`, `||` and `?:`.
 //!
-//! As in C, comparisons and logic give 0 or 1, division truncates towards zero, and the right side of `&&` and
-//! `||` and the branch of `?:` that is not taken are not evaluated. A result outside 64 bits and a division by
-//! zero fault the record.
+//! As in C, comparisons and logic give 0 or 1, division truncates towards zero, and the right side of `&&`
+//! and `||` and the branch of `?:` that is not taken are not evaluated. A result outside 64 bits and a
+//! division by zero are faults of the record.
 
 #![forbid(unsafe_code)]
 
@@ -29,7 +29,7 @@ pub struct Expression {
 
 #[derive(Debug)]
 struct Code {
-    /// The tags it reads, each once.
+    /// The tags that the expression reads, each once.
     tags: Vec<Label>,
     instructions: Vec<Instruction>,
     result: Operand,
@@ -43,7 +43,7 @@ enum Operand {
     Register(u16),
     /// Index into [`Code::tags`]; in a [`Bound`] expression, the slot.
     Tag(u16),
-    /// In a [`Bound`] expression: the tag at this index of [`Code::tags`], which the shape does not have.
+    /// A tag that the shape of a [`Bound`] expression does not have, by its index in [`Code::tags`].
     Missing(u16),
 }
 
@@ -77,12 +77,13 @@ enum Instruction {
     Jump {
         target: u32,
     },
-    /// The instruction of a hole in a text with errors.
+    /// The instruction in place of a part of the expression that could not be read.
     Fail,
 }
 
 impl Expression {
-    /// Compiles an expression. A hole in it (which only a text with errors has) faults when it is reached.
+    /// Compiles an expression. A part that could not be read, which exists only in a text with errors,
+    /// becomes a fault when it is evaluated.
     pub fn compile(expression: &TagExpr) -> Expression {
         let mut compiler = Compiler::default();
         let result = compiler.compile(expression, 0);
@@ -90,7 +91,7 @@ impl Expression {
         Expression { code: Arc::new(Code { tags, instructions, result, register_count }) }
     }
 
-    /// The tags it reads, each once.
+    /// The tags that the expression reads, each once.
     pub fn tags(&self) -> &[Label] {
         &self.code.tags
     }
@@ -137,7 +138,8 @@ impl Instruction {
     }
 }
 
-/// Registers are numbered by depth: an expression compiled at `register` writes that one and higher ones only.
+/// Compiles an expression to instructions. Registers are numbered by depth: an expression that is compiled at
+/// `register` writes only this register and higher ones.
 #[derive(Default)]
 struct Compiler {
     tags: Vec<Label>,
@@ -280,7 +282,7 @@ impl Bound {
         }
     }
 
-    /// The full description of a fault of this expression.
+    /// The full description of a fault that this expression returned.
     #[cold]
     pub(crate) fn explain(&self, Fault(fault): Fault) -> RecordFault {
         let detail = (fault & 0xffff) as usize;
@@ -349,7 +351,7 @@ fn integer(slots: &[Value], slot: u16) -> Result<i64, Fault> {
     }
 }
 
-/// The operations that an overflow can name.
+/// The operations that may overflow, by their codes in a [`Fault`].
 const OPERATIONS: [&str; 6] = ["-", "abs", "+", "*", "/", "%"];
 
 fn unary(op: UnaryOp, a: i64) -> Result<i64, Fault> {

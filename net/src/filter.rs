@@ -1,8 +1,8 @@
 //! Filters: the component that renames, drops, copies and computes.
 //!
-//! The first alternative whose guard is not 0 determines the output records. All its expressions are
-//! evaluated before anything is emitted, so a record that faults has had no effect. The last output is made
-//! in the memory of the input.
+//! The first alternative whose guard is not 0 determines the output records. All expressions of this
+//! alternative are evaluated before anything is emitted, so nothing is emitted for a record that has a fault.
+//! The last output record is made in the memory of the input record.
 
 #![forbid(unsafe_code)]
 
@@ -20,7 +20,7 @@ use crate::syntax::ast::{self, ItemValue};
 /// A compiled filter. A clone shares the program and its plans, and has a cache of plans of its own.
 #[derive(Clone, Debug)]
 pub struct Filter {
-    /// `None` for the identity `[]`.
+    /// The rule; `None` for the filter `[]`, which changes nothing.
     rule: Option<Arc<Rule>>,
     cache: PlanCache<Result<Arc<Plan>, RecordFault>>,
     /// The values of the expressions of the chosen alternative, output by output.
@@ -52,14 +52,15 @@ enum Origin {
 struct Plan {
     /// The short form, if the filter only writes a number into the record, or only changes its shape.
     direct: Option<Direct>,
-    /// The alternatives; one that copies a label that the shape does not have faults when it is chosen.
+    /// The alternatives; an alternative that copies a label which the shape does not have is a fault when it
+    /// is chosen.
     alternatives: Box<[(Option<Bound>, Planned)]>,
 }
 
 type Planned = Result<Alternative, RecordFault>;
 
-/// The form of most filters: without a choice, one output record, which is the input with at most one number
-/// written into it.
+/// The form of most filters: there is one alternative with one output record, which is the input record with
+/// at most one number changed.
 #[derive(Clone, Debug)]
 struct Direct {
     number: Option<(Bound, usize)>,
@@ -76,7 +77,7 @@ struct Alternative {
 
 #[derive(Clone, Debug)]
 struct OutputPlan {
-    /// The index of its first value among the computed ones.
+    /// The index of the output's first computed value in [`Filter::computed`].
     computed_from: usize,
     rearrangement: Rearrangement,
 }
@@ -88,7 +89,7 @@ impl Filter {
         Filter { rule, cache: PlanCache::new(), computed: Vec::new() }
     }
 
-    /// Whether this is `[]`.
+    /// Whether this is the filter `[]`, which changes nothing.
     pub fn is_identity(&self) -> bool {
         self.rule.is_none()
     }
@@ -98,9 +99,9 @@ impl Filter {
         self.rule.as_ref().is_none_or(|rule| rule.alternatives.iter().all(|(_, outputs)| outputs.len() == 1))
     }
 
-    /// Applies the filter to records in place, up to the first that does not give exactly one record, that
-    /// fails, or whose shape is not that of a record. Returns the number of processed records; the others are
-    /// unchanged.
+    /// Applies the filter to records in place, up to the first record that does not give exactly one record,
+    /// that has a fault, or that is a mark and not a record. Returns the number of processed records; the
+    /// others are unchanged.
     #[inline]
     pub(crate) fn pass(&mut self, records: &mut [Record]) -> usize {
         let Some(rule) = &self.rule else {
@@ -145,8 +146,8 @@ impl Filter {
     }
 }
 
-/// Alters records of one shape, up to the first record of another shape or that cannot be altered; returns
-/// their number.
+/// Alters records of one shape, up to the first record that has another shape or cannot be altered; returns
+/// the number of altered records.
 #[inline(always)]
 fn altered(records: &mut [Record], shape: ShapeId, mut alter: impl FnMut(&mut Record) -> bool) -> usize {
     let not_altered = |record: &mut Record| record.shape() != shape || !alter(record);
@@ -155,7 +156,7 @@ fn altered(records: &mut [Record], shape: ShapeId, mut alter: impl FnMut(&mut Re
 }
 
 impl Direct {
-    /// Changes the record; false if the expression has no value.
+    /// Changes the record; returns false if the expression has a fault.
     #[inline(always)]
     fn alter(&self, record: &mut Record) -> bool {
         if let Some((expression, slot)) = &self.number {
@@ -177,8 +178,8 @@ impl Plan {
         }
     }
 
-    /// Turns a record of the plan's shape into its one output record; false if it has no or several outputs,
-    /// or fails.
+    /// Turns a record of the plan's shape into its one output record; returns false if the record gives none
+    /// or several records, or has a fault.
     fn alter(&self, computed: &mut Vec<i64>, record: &mut Record) -> bool {
         let Ok(alternative) = self.choose(record.slots()) else { return false };
         let [output] = &*alternative.outputs else { return false };
@@ -325,7 +326,8 @@ impl Alternative {
     #[inline]
     fn emit(&self, record: Record, computed: &[i64], emit: &mut impl FnMut(Record)) {
         let Some((last, before)) = self.outputs.split_last() else {
-            // Groups that ended with the record still have to end although it is gone.
+            // If the removed record was the last of a group, a mark is emitted in its place, because the
+            // group still has to end.
             if record.ends() != Ends::NOTHING {
                 emit(Record::mark(record.ends()));
             }

@@ -15,7 +15,7 @@ pub(crate) const ENTRIES_MAX: usize = CHUNK_FIRST * ((1 << CHUNKS) - 1);
 
 type Chunk<T> = Box<[OnceLock<T>]>;
 
-/// An append-only table: see the module.
+/// An append-only table: see the module's description.
 pub(crate) struct AppendTable<T> {
     chunks: [OnceLock<Chunk<T>>; CHUNKS],
 }

@@ -4,15 +4,15 @@
 //! {"A": 5, "x": 0.5, "key": "text", "data": {"$base64": "AAEC"}, "<n>": 3, "<#b>": 1}
 //! ```
 //! A key is a label; tags and binding tags have integers of 64 bits. A key that is no label becomes the field
-//! that [`Label::of_key`] makes of it, and is written as the key again. A number with a fraction or an
-//! exponent is a float; `{"$float": "NaN"}` (or `"Infinity"`, `"-Infinity"`) represents floats that JSON
-//! cannot write as numbers. A list of numbers is an array: of `long` if all are integers, else of `double`.
-//! Any other JSON value (`true`, `null`, objects, other lists, numbers of more than 64 bits) is carried as
-//! its text ([`Text::from_json`]) and written unchanged. Values that only boxes understand are written as
-//! `{"$opaque": "opaque value"}` and cannot be read back.
+//! that [`Label::of_key`] makes of it, and the field is written as this key again. A number with a fraction
+//! or an exponent is a float; `{"$float": "NaN"}` (or `"Infinity"`, `"-Infinity"`) represents floats that
+//! JSON cannot write as numbers. A list of numbers is an array: of `long` if all are integers, else of
+//! `double`. Any other JSON value (`true`, `null`, objects, other lists, numbers of more than 64 bits) is
+//! carried as its text ([`Text::from_json`]) and written unchanged. Values that only boxes understand are
+//! written as `{"$opaque": "opaque value"}` and cannot be read back.
 //!
-//! A [`Reader`] also carries values that no program reads as their text, if they would be spelled differently
-//! when written: `1.10`, `"\u00e9"`, `[1, 2.5]`.
+//! A [`Reader`] also carries a value as its text if no program reads the value and writing it would spell it
+//! differently: `1.10`, `"\u00e9"`, `[1, 2.5]`.
 //!
 //! ```
 //! use thalweg_net::json;
@@ -85,7 +85,7 @@ pub struct Reader {
 }
 
 impl Reader {
-    /// A reader that gives these labels to the values at their paths.
+    /// A reader that gives these labels to the values at the paths that belong to the labels.
     pub fn named(names: Arc<Names>) -> Reader {
         Reader { latest: Keys::default(), names }
     }
@@ -119,7 +119,8 @@ pub fn plain(text: &Text) -> Option<Value> {
     (!is_json(&value)).then_some(value)
 }
 
-/// A float that is written in this way: the number, or its text if the number would be written differently.
+/// The value of a float that a file spells as `text`: the number, or the text if writing the number would
+/// spell it differently.
 pub fn spelled(number: f64, text: &str) -> Value {
     let is_json = || Scan::new().push(format!("{text} ").as_bytes()) == Ok(Some(text.len()));
     match is_spelled_so(text) || respelled(text) || !is_json() {
@@ -132,8 +133,8 @@ fn is_json(value: &Value) -> bool {
     matches!(value, Value::Text(text) if text.is_json())
 }
 
-/// The key of a question's number, in questions to a program and in their answers. This key is no label,
-/// because labels are letters, digits and `_`.
+/// The key of the number of a question, in the questions that are written to a program and in the program's
+/// answers. This key is no label, because labels are letters, digits and `_`.
 const QUESTION: &str = "@";
 const QUOTED_QUESTION: &str = "\"@\"";
 

@@ -1,7 +1,7 @@
 //! Labels: the names of a record's values, interned for the whole process.
 //!
-//! A label is a number; comparing two is comparing numbers, and its kind is in the number. The text of a
-//! label is looked up (without a lock) only for messages and files.
+//! A label is a number; two labels are compared as numbers, and the number contains the label's kind. The
+//! text of a label is looked up (without a lock) only for messages and files.
 //!
 //! ```
 //! use thalweg_net::label::Label;
@@ -31,13 +31,13 @@ pub const NAMES_FROM_DATA_MAX: usize = 1 << 16;
 static NAMES: AppendTable<Name> = AppendTable::new();
 static INDEX: LazyLock<Mutex<HashMap<&'static str, u32>>> = LazyLock::new(Mutex::default);
 
-/// A name in the spelling of programs and in that of data.
+/// A name as programs spell it and as data spell it.
 struct Name {
     name: &'static str,
-    /// The key of the field of this name in JSON, quotes and escapes included.
+    /// The key in JSON of the field with this name, with its quotes and escapes.
     quoted_key: &'static str,
-    /// Whether a program contains the name. Set once, before the records that the program is to process are
-    /// read, so relaxed.
+    /// Whether a program contains the name. The flag is set before the records that the program processes are
+    /// read, so its accesses are relaxed.
     by_program: AtomicBool,
 }
 
@@ -59,7 +59,8 @@ impl Label {
     /// The field `name`.
     ///
     /// # Panics
-    /// If the process has some two million names; the same holds for all constructors that return a `Label`.
+    /// If the process has some two million names; all functions that return a `Label` (and not an error)
+    /// panic in this case.
     pub fn field(name: &str) -> Label {
         Label::new(LabelKind::Field, name)
     }
@@ -99,8 +100,9 @@ impl Label {
         Ok(Label::from_parts(kind, index))
     }
 
-    /// The label of this kind and name in another process of the program. The name may be one that no text
-    /// can contain, because a shield made it; it counts as a name from data unless this process knows it.
+    /// The label of this kind and name, which another process of the program uses. The name may be one that
+    /// no text can contain, because the signature of a net has renamed a label; it counts as a name from data
+    /// unless this process knows it.
     pub(crate) fn of_peer(kind: LabelKind, name: &str) -> Result<Label, LabelError> {
         let index = intern(name, NAMES_FROM_DATA_MAX).ok_or(LabelError::TooMany)?;
         Ok(Label::from_parts(kind, index))
@@ -135,7 +137,7 @@ impl Label {
         self.entry().quoted_key
     }
 
-    /// The key of a label in data, as [`Label::of_key`] reads it.
+    /// The key of a label in data, from which [`Label::of_key`] makes this label.
     pub fn key(self) -> String {
         match (self.kind(), foreign::key_of(self.name())) {
             (LabelKind::Field, Some(key)) => key,
@@ -143,7 +145,8 @@ impl Label {
         }
     }
 
-    /// Whether a program names it, as a field or a tag; if not, no component reads its values.
+    /// Whether a program contains the label's name, as that of a field or a tag; if not, no component reads
+    /// its values.
     pub fn is_of_program(self) -> bool {
         self.entry().by_program.load(Ordering::Relaxed)
     }
@@ -216,7 +219,7 @@ fn is_name(text: &str) -> bool {
         && bytes.iter().all(|b| b.is_ascii_alphanumeric() || *b == b'_')
 }
 
-/// The index of `name`, or `None` if it is new and there are `names_max` already.
+/// The index of `name`, or `None` if the name is new and there are already `names_max` names from data.
 fn intern(name: &str, names_max: usize) -> Option<u32> {
     let mut index = INDEX.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(&known) = index.get(name) {

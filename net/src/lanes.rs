@@ -1,11 +1,11 @@
-//! Compares 64 bytes at once, by the widest instructions of the processor; results are 64 bits, one for each
-//! byte.
+//! Compares 64 bytes at once, by the widest instructions of the processor; each result has 64 bits, one for
+//! each byte.
 //!
 //! Code that is generic over its [`Lanes`] is compiled once for each set of instructions, as a whole, and
-//! [`widest`] chooses at run time. On processors other than x86-64 there are no lanes.
+//! [`widest`] chooses one of these versions at run time. On processors other than x86-64 there are no lanes.
 
-/// 64 bytes. Only code that [`widest`] chose can have a value of such a type, so the processor has the
-/// instructions.
+/// 64 bytes in vector registers. Only code that [`widest`] has chosen can have a value of such a type, so the
+/// processor supports the type's instructions.
 pub(crate) trait Lanes: Copy {
     fn load(bytes: &[u8; 64]) -> Self;
     /// The bytes that are equal to `byte`.
@@ -18,7 +18,7 @@ pub(crate) trait Lanes: Copy {
     fn prefix_xor(bits: u64) -> u64;
 }
 
-/// The code to run on lanes; `run` must always be inlined, with all functions that it calls.
+/// Code that works on [`Lanes`]; `run` must always be inlined, with all functions that it calls.
 pub(crate) trait Work {
     type Output;
     fn run<L: Lanes>(self) -> Self::Output;
@@ -92,7 +92,7 @@ mod x86 {
         #[inline(always)]
         fn load(bytes: &[u8; 64]) -> Sse2 {
             let first: *const __m128i = bytes.as_ptr().cast();
-            // SAFETY: four times 16 bytes are 64; all of x86-64 has SSE2.
+            // SAFETY: `bytes` has 64 bytes, which are four parts of 16; all x86-64 processors have SSE2.
             Sse2([0, 1, 2, 3].map(|index| unsafe { _mm_loadu_si128(first.add(index)) }))
         }
 
@@ -218,8 +218,8 @@ mod x86 {
         }
     }
 
-    /// The same bits, hidden from the compiler, which otherwise computes with them as vectors again, one byte
-    /// at a time.
+    /// Returns the same bits, but hides from the compiler where they come from. Otherwise the compiler would
+    /// turn operations on the bits back into slow operations on single bytes of vectors.
     #[inline(always)]
     fn as_number(mut bits: u64) -> u64 {
         // SAFETY: the assembly contains no instruction.
@@ -236,7 +236,7 @@ mod x86 {
     }
 }
 
-/// The results of the work with all lanes of this processor.
+/// The results of the work with each type of lanes that this processor supports.
 #[cfg(test)]
 pub(crate) fn each<W: Work + Clone>(work: &W) -> Vec<W::Output> {
     let mut all = Vec::new();

@@ -2,8 +2,8 @@
 //!
 //! Only files that the user named are loaded, by their full path; the system's search path is never used. A
 //! library stays loaded for the rest of the process, unless it was loaded to be
-//! [replaced](Loading::Replaceable): then it is unloaded when no box that can still be called and no value
-//! that it must free refers to it.
+//! [replaced](Loading::Replaceable): then it is unloaded when no box of the library can be called any more
+//! and all values that only the library can free are freed.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -28,8 +28,8 @@ use crate::events_of_boxes::Kind;
 pub enum Loading {
     /// The file itself is loaded, for the rest of the process.
     Stays,
-    /// A nameless copy of the file is loaded, so that the file may be rebuilt meanwhile, and another image of
-    /// it be loaded ([`Boxes::reload`](crate::Boxes::reload)).
+    /// A copy of the file is loaded and its name removed at once, so that the file may be rebuilt and loaded
+    /// again while the process runs ([`Boxes::reload`](crate::Boxes::reload)).
     Replaceable,
 }
 
@@ -46,29 +46,29 @@ struct Image {
     path: PathBuf,
     /// The library's table, valid as long as its code is loaded.
     table: &'static LibraryTable,
-    /// Whether its `init` has run, so that `finish` is due.
+    /// Whether the library's `init` has run; if so, its `finish` must run before the library is unloaded.
     started: Mutex<bool>,
-    /// The settings and kinds that its parameters and events are bound to, which must live as long as the
-    /// library can be called.
+    /// The settings and kinds to which the library's parameters and events are bound, which must live as long
+    /// as the library can be called.
     bound: Mutex<Bound>,
-    /// The count of the values that refer to the library; only for a library that may be unloaded.
+    /// The count of the values that refer to the library, if the library may be unloaded.
     owner: Option<Box<Owner>>,
     replaced: AtomicBool,
-    /// The code; the last field, so that all other fields are dropped before it.
+    /// The loaded code. This is the last field, so that all other fields are dropped before the code.
     _code: libloading::Library,
 }
 
 #[derive(Debug, Default)]
 struct Bound {
-    /// The space that the library is bound to now.
+    /// The space in which the library's events and parameters are at present.
     space: Option<PathBuf>,
     settings: Vec<Setting>,
     #[allow(clippy::vec_box, reason = "libraries have pointers to them, so they must not move")]
     kinds: Vec<Box<BoundKind>>,
 }
 
-/// A kind of event of a library, bound to a space. The function is the first field, because the library gets
-/// a pointer to it.
+/// A kind of event of a library, bound to a space. The host's function is the first field, because the
+/// library gets a pointer to this field, from which the whole value is found.
 #[repr(C)]
 #[derive(Debug)]
 struct BoundKind {
@@ -116,12 +116,12 @@ impl Library {
         self.table().parameters().map(|parameter| parameter.spec().map_err(|why| self.wrong(why))).collect()
     }
 
-    /// The kinds of events that its boxes write.
+    /// The kinds of events that the library's boxes write.
     pub(crate) fn events(&self) -> Result<Vec<EventSpec>, Error> {
         self.table().events().map(|kind| kind.spec().map_err(|why| self.wrong(why))).collect()
     }
 
-    /// The full path of the file that it was loaded from.
+    /// The full path of the file from which the library was loaded.
     pub(crate) fn path(&self) -> &Path {
         &self.image().path
     }
@@ -203,8 +203,8 @@ unsafe extern "C" fn write(host: *const EventHost, words: *const u64) {
     bound.kind.write(words);
 }
 
-/// The schema of a kind. Catalogs require static texts, so each text is leaked once, however often its
-/// library is loaded.
+/// The schema of a kind. Catalogs require static texts, so each text is leaked. This happens only once for
+/// each kind, even if its library is loaded many times.
 fn schema(spec: &EventSpec) -> Schema {
     static SCHEMAS: Mutex<Option<HashMap<String, Schema>>> = Mutex::new(None);
     let mut schemas = locked(&SCHEMAS);
@@ -239,11 +239,11 @@ impl Drop for Library {
 /// Why a file cannot be loaded as a library: the system's error, or a fault of the file.
 type Reason = Box<dyn std::error::Error + Send + Sync>;
 
-/// Libraries that cannot be called any more, but whose values may still exist.
+/// Libraries that cannot be called any more, but of which values may still exist.
 static UNUSED: Mutex<Vec<Image>> = Mutex::new(Vec::new());
 
-/// Finishes libraries that cannot be called any more, and unloads replaced libraries of which no value is
-/// left. Returns the number of libraries that cannot be unloaded yet.
+/// Runs the `finish` of libraries that cannot be called any more, and unloads replaced libraries of which no
+/// value is left. Returns the number of libraries that cannot be unloaded yet.
 pub fn unload_unused() -> usize {
     let mut unused = locked(&UNUSED);
     let going = unused.extract_if(.., |image| image.is_free()).collect::<Vec<Image>>();
@@ -261,7 +261,7 @@ impl Image {
             Loading::Stays => open(&path)?,
             Loading::Replaceable => open_copy(&mut file, &path)?,
         };
-        // SAFETY: the symbol's name is that of box libraries, where it has this type.
+        // SAFETY: a library that defines the symbol of box libraries defines it as a function of this type.
         let table = unsafe {
             let symbol = code.get::<unsafe extern "C" fn() -> *const LibraryTable>(abi::SYMBOL.as_bytes());
             let function = symbol.map_err(|_| {
@@ -272,11 +272,13 @@ impl Image {
             })?;
             function()
         };
-        // SAFETY: the table came from that symbol, and the code stays as long as the image.
+        // SAFETY: the function of the library returned the table, and the library's code, which contains the
+        // table, stays loaded as long as the image exists.
         let table: &'static LibraryTable = unsafe { LibraryTable::check(table) }?;
         let owner = (loading == Loading::Replaceable).then(Owner::new);
         if let Some(owner) = &owner {
-            // SAFETY: the image keeps its owner until it is unloaded, which waits for the count.
+            // SAFETY: the image keeps its owner until the library is unloaded, and the library is unloaded
+            // only when the count is 0.
             unsafe { table.count_for(owner) };
         }
         Ok(Image {
@@ -340,8 +342,8 @@ fn open_copy(file: &mut File, path: &Path) -> Result<libloading::Library, Reason
         Ok(copy) => return copy.open(),
         Err(why) => why,
     };
-    // A part of the name is enough to identify the copy, and a name that is too long may be why the copy is
-    // made here.
+    // Only the beginning of the name is used: it is enough to identify the copy, and the copy beside the
+    // library may have failed because its name was too long.
     let start: String = name.chars().take(NAME_CHARS).collect();
     let copy = Copy::of(file, std::env::temp_dir().join(of(&start)))?;
     let folder = path.parent().unwrap_or(path).display();
@@ -376,7 +378,7 @@ impl Copy {
 
 impl Drop for Copy {
     fn drop(&mut self) {
-        // The file existed a moment ago; if another process removed it meanwhile, the purpose is met.
+        // An error is ignored: if another process has removed the file meanwhile, it need not be removed.
         let _ = std::fs::remove_file(&self.0);
     }
 }
@@ -391,7 +393,8 @@ fn one_line(error: &libloading::Error) -> String {
     text.replace('\n', " ")
 }
 
-/// Ignores poisoning, because a panic under one of these locks leaves every step either done or not begun.
+/// Locks a mutex of this module, also after a panic of another holder: all changes under these locks are
+/// either done completely or not begun, so the data are valid.
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -62,7 +62,8 @@ impl Network {
                 None if boxes.runs_commands() && declared.command().is_some() => {
                     implementations.push(None);
                 }
-                // The check reports the same; this applies to a program that was checked without these boxes.
+                // If the program was checked with these boxes, the check has reported this error before; a
+                // program that was checked without them gets the error here.
                 implementation => {
                     let (code, wrong) = match implementation {
                         None => ("E0401", "has no implementation"),
@@ -90,12 +91,12 @@ impl Network {
         self.resolved.net(self.resolved.main).name.clone()
     }
 
-    /// The implementations of all boxes that are no commands.
+    /// The implementations of all boxes except commands.
     pub(crate) fn implementations(&self) -> impl Iterator<Item = &Arc<Seats>> {
         self.implementations.iter().flatten()
     }
 
-    /// The command of a box, if it has one, and its mode.
+    /// The command that a box runs, if it is a command, and the command's mode.
     pub(crate) fn command(&self, id: BoxId) -> Option<(CommandMode, &str)> {
         match self.implementations[id.0 as usize] {
             Some(_) => None,
@@ -108,8 +109,8 @@ impl Network {
     }
 
     /// Prepares the replacement of this network's box libraries by newly loaded ones, in all its runs:
-    /// `before` are the boxes that it was made with, `boxes` are the result of [`Boxes::reload`]. Runs the
-    /// `init` of the new libraries; `space` is the space in which the networks are observed.
+    /// `before` are the boxes with which the network was made, `boxes` are the result of [`Boxes::reload`].
+    /// Runs the `init` of the new libraries; `space` is the space in which the networks are observed.
     ///
     /// # Errors
     /// A box that the network uses is missing, has another signature, or is blocking in one version only; or

@@ -17,7 +17,7 @@ pub struct Pattern {
     cache: PlanCache<Match>,
 }
 
-/// The meaning of a pattern for records of one shape.
+/// How a pattern matches the records of one shape.
 #[derive(Clone, Debug)]
 enum Match {
     Never,
@@ -35,12 +35,13 @@ impl Pattern {
         }
     }
 
-    /// Its labels, as written.
+    /// The labels of the pattern, as written.
     pub fn labels(&self) -> &[Label] {
         &self.labels
     }
 
-    /// Whether all records of a shape match, or none does; `None` if the guard decides for each.
+    /// Whether all records of a shape match, or none of them does; `None` if the guard decides for each
+    /// record.
     pub(crate) fn matches_shape(&self, shape: ShapeId) -> Option<bool> {
         match plan(&self.labels, self.guard.as_ref(), shape) {
             Match::Never => Some(false),
@@ -49,10 +50,10 @@ impl Pattern {
         }
     }
 
-    /// Whether a record matches: it has all labels, and the guard is not 0.
+    /// Whether a record matches: the record has all labels of the pattern, and the guard is not 0.
     ///
     /// # Errors
-    /// A fault of the guard, for a record that has the labels.
+    /// A fault of the guard, if the record has the labels of the pattern.
     #[inline]
     pub fn matches(&mut self, record: &Record) -> Result<bool, RecordFault> {
         let shape = record.shape();

@@ -1,9 +1,9 @@
 //! Plans: how a component rearranges the slots of a record, computed once per shape.
 //!
 //! A box `(a) -> (b)` that receives a record `{a, p, q}` reads slot *a* and turns the record into `{b, p,
-//! q}`: *p* and *q* are inherited. The slots to move depend on the shape alone, so a component keeps a
-//! [`PlanCache`] of plans, and for each record it only follows the plan. The last record that a box emits
-//! reuses the memory of its input.
+//! q}`: *p* and *q* are inherited. Which slots move depends on the shape alone, so a component computes a
+//! plan for each shape once, keeps the plans in a [`PlanCache`], and only follows the plan for each record.
+//! The last record that a box emits reuses the memory of its input.
 //!
 //! ```
 //! use thalweg_net::{Value, label::Label, plan::{OutPlan, TakePlan}, record::Record};
@@ -39,7 +39,7 @@ pub enum RecordFault {
     Overflow(&'static str),
     /// A division, or a remainder, by zero.
     DivisionByZero,
-    /// Any other reason, in words.
+    /// A reason that none of the other variants describes, in words.
     Other(Box<str>),
 }
 
@@ -80,7 +80,7 @@ pub struct PlanCache<P> {
     index: HashMap<ShapeId, usize>,
 }
 
-/// The most plans that are searched one by one.
+/// If a cache has more plans than this, a plan is found by the index and not by a search through all plans.
 const SCANNED_MAX: usize = 8;
 
 impl<P> Default for PlanCache<P> {
@@ -134,7 +134,8 @@ impl<P: Clone> CommonPlans<P> {
 
     /// The plan for a shape; computed if no replica has met this shape before.
     pub(crate) fn get(&self, shape: ShapeId, compute: impl FnOnce() -> P) -> P {
-        // A panic under the lock can only lose a plan, so a poisoned lock is still valid.
+        // A panic while the lock is held can only prevent a plan from being added, so the plans behind a
+        // poisoned lock are valid.
         let mut plans = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         plans.entry(shape).or_insert_with(compute).clone()
     }
@@ -163,7 +164,8 @@ impl TakePlan {
     }
 }
 
-/// How the outputs of one variant are made from the given values and the inherited ones.
+/// How the outputs of one variant are made from the values that the box gives and the values that are
+/// inherited.
 #[derive(Clone, Debug)]
 pub struct OutPlan {
     rearrangement: Rearrangement,
@@ -171,8 +173,8 @@ pub struct OutPlan {
 
 impl OutPlan {
     /// The plan for inputs of a shape, given the consumed labels, and the labels of the output in the order
-    /// of its values. Labels that are neither consumed nor in the output are inherited, except binding tags.
-    /// If a label is twice in the output, the later value counts.
+    /// in which the output's values are given. Labels that are neither consumed nor in the output are
+    /// inherited, except binding tags. If a label is twice in the output, the later value counts.
     ///
     /// # Panics
     /// If the outputs have more than [`shape::LABELS_MAX`] labels.
@@ -197,14 +199,14 @@ impl OutPlan {
         self.rearrangement.copy_slots(input, value)
     }
 
-    /// The rearrangement that turns an input into the output when the output's values are in the input's
-    /// slots from `first` on, in order.
+    /// The rearrangement that turns an input into the output if the given values are, in order, in the
+    /// input's slots from `first` on.
     pub(crate) fn written_at(&self, first: usize) -> Rearrangement {
         self.rearrangement.with_given_at(first)
     }
 
-    /// Builds an output as [`build`](Self::build) does, for the last use of the input: values are moved and
-    /// not shared, usually within the same memory.
+    /// Builds an output as [`build`](Self::build) does, if the input is not used again: inherited values are
+    /// moved instead of shared, usually within the memory of the input.
     #[inline]
     pub fn build_last(&self, input: Record, value: impl FnMut(usize) -> Value) -> Record {
         self.rearrangement.reuse(input, value)
@@ -214,7 +216,7 @@ impl OutPlan {
 /// The source of the value of an output's label.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Source {
-    /// The input's slot.
+    /// The value in this slot of the input.
     Input(usize),
     /// The `n`-th value given for this output.
     Given(usize),
@@ -225,13 +227,14 @@ pub(crate) enum Source {
 /// A step of a rearrangement in place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Step {
-    /// The fields are the source and the target slot. The value in the target is not needed any more.
+    /// Moves a value from a slot to another one. The fields are the source and the target slot; the former
+    /// value of the target is not needed any more.
     Move(u16, u16),
     Swap(u16, u16),
 }
 
-/// The steps that move values from slots to other slots (from, to), each slot at most once a source and once
-/// a target. A step reads no slot that an earlier step has emptied or dropped.
+/// The steps that move values from slots to other slots (from, to). Each slot is a source at most once, and a
+/// target at most once. A step reads no slot that an earlier step has emptied or dropped.
 fn steps(mut moves: Vec<(usize, usize)>) -> Box<[Step]> {
     let mut steps = Vec::with_capacity(moves.len());
     moves.retain(|(from, to)| from != to);
@@ -241,7 +244,8 @@ fn steps(mut moves: Vec<(usize, usize)>) -> Box<[Step]> {
                 let (from, to) = moves.swap_remove(free);
                 steps.push(Step::Move(from as u16, to as u16));
             }
-            // Only cycles are left: a swap moves one value to its target and shortens its cycle.
+            // All remaining moves are in cycles: a swap moves one value to its target and makes the cycle one
+            // move shorter.
             None => {
                 let (_, to) = moves.pop().expect("not empty");
                 steps.push(Step::Swap(first as u16, to as u16));
@@ -274,8 +278,8 @@ pub(crate) struct Rearrangement {
 }
 
 impl Rearrangement {
-    /// A rearrangement, given the output labels that are not inherited, each with its source; a later entry
-    /// for a label wins.
+    /// A rearrangement, given the output labels that are not inherited, each with its source; if a label
+    /// occurs twice, the later entry counts.
     pub(crate) fn new(
         input: ShapeId,
         consumed: &[Label],
@@ -337,7 +341,7 @@ impl Rearrangement {
         (self.output, self.output_length)
     }
 
-    /// A new record; the input keeps its values.
+    /// Makes the output as a new record; the input keeps its values.
     pub(crate) fn copy(&self, input: &Record, value: impl FnMut(usize) -> Value) -> Record {
         assert_eq!(input.shape(), self.input, "a plan is for one shape");
         self.copy_slots(input.slots(), value)

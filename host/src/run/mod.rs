@@ -91,7 +91,7 @@ pub struct Plan {
     pub space: Option<PathBuf>,
     /// Whether every event, and the space, is kept; and the behaviour when the disk is full.
     pub keep: Option<OnFull>,
-    /// The options of the runtime. `space` in it is replaced by that of the run.
+    /// The options of the runtime. Their field `space` is replaced by the run's space.
     pub options: Options,
     /// The names of settings, with their initial values.
     pub settings: Vec<(String, String)>,
@@ -166,7 +166,7 @@ pub struct Ended {
 pub struct FailedTask {
     /// The name of its component.
     pub component: String,
-    /// Its error message.
+    /// The error message of the failed task.
     pub message: String,
 }
 
@@ -195,7 +195,7 @@ impl Run {
 
         let options = Options { space: Some(space.clone()), ..plan.options.clone() };
         let runtime = Runtime::new(options).map_err(|error| Error::coded_of("E0902", error))?;
-        // A run under control answers commands in the thread that finishes it.
+        // A run under control needs no thread for its mailbox: [`Run::finish`] answers the commands.
         let answering = (!plan.control).then(|| Answering::start(&space, runtime.mover())).transpose()?;
         let started = Instant::now();
         let limits = StartOptions { exact_failures: dead_letters.is_some(), ..StartOptions::default() };
@@ -215,7 +215,7 @@ impl Run {
         });
         let (failures, failed) = channel();
         let Running { input, output, errors, strays } = running;
-        // The receiver still exists here.
+        // Sending cannot fail, because `failed`, the receiver, still exists here.
         let _ = failures.send(Failing { errors, strays });
         let (control, valve, outputs, told) = if plan.control {
             let program = (network, limits, plan.network.as_path(), boxes);
@@ -225,8 +225,8 @@ impl Run {
             drop(failures);
             (None, None, None, None)
         };
-        // Sinks are started first, because a source that is held back is released as soon as no other task
-        // can run.
+        // Sinks are started before sources: the runtime lets a source exceed its limit if no other task can
+        // run, which would be the case without sinks.
         ends.spawn_sinks(&runtime, sinks, output, outputs)?;
         ends.spawn_sources(&runtime, sources, Gate::new(input, valve, recording))?;
         let errors = ends.spawn_errors(failed, told)?;

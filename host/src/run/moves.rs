@@ -16,13 +16,14 @@ use crate::error::{Error, chain};
 
 /// The interval at which the mailbox is read.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
-/// The longest time for the workers to take note of a move.
+/// The longest wait until the workers have adopted a move.
 const MOVE_MAX: Duration = Duration::from_secs(3);
 
 /// The commands that a run without control undoes when their lease ends.
 const REVERSIBLE: &[&[&str]] = &[&["move"]];
 
-/// The thread of a run without control that answers commands, writes the sign of life, and ends leases.
+/// The thread of a run without control that answers commands, records that the process is alive, and ends
+/// leases that have expired.
 pub(super) struct Answering {
     thread: Option<JoinHandle<()>>,
     ended: Arc<AtomicBool>,
@@ -40,7 +41,8 @@ impl Answering {
         let answer = move || {
             while !seen.load(Ordering::Relaxed) {
                 space.note_alive();
-                // Ending leases fails only if the space was removed; then there are no settings.
+                // Ending a lease fails only if the space was removed, and then no setting exists that would
+                // have to be restored.
                 let _ = space.see_to_leases();
                 answer_all(&mut mailbox, &mover, &mut notes);
                 thread::park_timeout(LOOK_EVERY);
@@ -63,8 +65,8 @@ impl Drop for Answering {
     }
 }
 
-/// Answers all commands. If an event of the mailbox cannot be written, the run continues, because the sender
-/// has its answer.
+/// Answers all commands. If the event of a command cannot be written, the run continues, because the
+/// command's sender got its answer nevertheless.
 fn answer_all(mailbox: &mut Mailbox, mover: &TaskMover, notes: &mut Notes) {
     while let Ok(Some(received)) = mailbox.poll() {
         let _ = answer(received, mover, notes);

@@ -4,10 +4,10 @@
 use thalweg_space::mailbox::Received;
 use thalweg_space::{Command, ElementOptions, Kind, KindEnum, KindId, Policy, Space, Writer};
 
-/// The element has space for some hundred decisions.
+/// The element for decisions has space for about a hundred.
 const ELEMENT: ElementOptions =
     ElementOptions { block_bytes: 16 << 10, block_count: 8, policy: Policy::Overwrite };
-/// Longer texts are refused.
+/// The most bytes of a text in a note; a note with a longer text is refused.
 const TEXT_MAX: usize = 1200;
 
 /// A tuner decided something about this run.
@@ -18,23 +18,23 @@ struct Decided<'a> {
     number: u64,
     /// What was decided.
     what: Verb,
-    /// By which part the goal was expected to become better; not a number: not known.
+    /// The expected gain: the part by which the goal was expected to become better; not a number if unknown.
     predicted: f64,
-    /// By which part it became better in the trial.
+    /// The gain measured in the trial: the part by which the goal became better.
     gain: f64,
-    /// It is at least this, in 99 of 100 cases.
+    /// The lower bound of the gain, with a confidence of 99 %.
     least: f64,
-    /// It is at most this.
+    /// The upper bound of the gain.
     most: f64,
-    /// Pairs of windows that were compared.
+    /// The number of pairs of windows that the trial compared.
     pairs: u32,
-    /// What changes, in words.
+    /// The change that the tuner decided about, in words.
     change: &'a str,
-    /// The values that it sets, as `NAME=VALUE`.
+    /// The settings' values that the change sets, as `NAME=VALUE`.
     values: &'a str,
-    /// The values that take it back.
+    /// The settings' values that undo the change, as `NAME=VALUE`.
     back: &'a str,
-    /// The model or rule that proposed it.
+    /// The model or rule that proposed the change.
     model: &'a str,
     /// The reason for the decision.
     why: &'a str,
@@ -44,23 +44,23 @@ struct Decided<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, KindEnum)]
 #[repr(u8)]
 enum Verb {
-    /// It began.
+    /// The tuner began.
     Began = 0,
     /// The run's behaviour changed.
     Changed = 1,
-    /// Something is tried.
+    /// A change is tried.
     Tried = 2,
-    /// It stays.
+    /// A change was better, and stays.
     Kept = 3,
-    /// It was taken back.
+    /// A change was tried and undone.
     TakenBack = 4,
-    /// A change that was kept was taken back.
+    /// A change that was kept at first was undone later.
     Undone = 5,
-    /// Another process or user set it, so the tuner leaves it alone.
+    /// Another process or user set or pinned a setting, so the tuner leaves it alone.
     Pinned = 6,
-    /// It would be tried.
+    /// A change would be tried if the tuner were allowed to.
     Advised = 7,
-    /// It ended.
+    /// The tuner ended.
     Ended = 8,
 }
 
@@ -76,7 +76,7 @@ const VERBS: [(&str, Verb); 9] = [
     ("ended", Verb::Ended),
 ];
 
-/// Whether this command is a note.
+/// Whether this command is a tuner's note about a decision.
 pub(super) fn is_note(command: &Command) -> bool {
     command.target == "tuner" && command.name == "note"
 }
@@ -85,7 +85,7 @@ pub(super) fn is_note(command: &Command) -> bool {
 #[derive(Debug)]
 pub struct Notes {
     space: Space,
-    /// The writer, made for the first note, because most runs are not tuned.
+    /// The writer of notes. It is made for the first note, because most runs are not tuned.
     writer: Option<(Writer, KindId<Decided<'static>>)>,
 }
 

@@ -1,4 +1,4 @@
-//! The recording of the records that entered, for a replay.
+//! Writes the records that enter a network to a file, with their times, so that the run can be replayed.
 
 use std::fs::File;
 use std::io::{BufWriter, Write};
@@ -12,7 +12,7 @@ use thalweg_net::record::Record;
 use crate::error::Error;
 use crate::io::{recorded_at, unwritable};
 
-/// The file with the records that entered, for a replay.
+/// The file of the records that entered the network, for a replay.
 pub(super) struct Recording {
     name: String,
     file: BufWriter<File>,
@@ -30,7 +30,7 @@ impl Recording {
         Ok(Recording { name, file, names, began: Instant::now(), line: Vec::new() })
     }
 
-    /// Writes one line: the time at which the record entered, and the record.
+    /// Writes one line: the time at which the record entered the network, and the record.
     pub(super) fn write(&mut self, record: &Record) -> Result<(), Error> {
         let tag = recorded_at();
         self.line.clear();

@@ -6,15 +6,15 @@ use std::path::Path;
 use thalweg_space::reader::SpaceReader;
 use thalweg_space::{ElementOptions, Kind, KindId, Policy, Space, Writer};
 
-/// The element has space for a few hundred changes.
+/// The element has space for a few hundred events.
 const ELEMENT: ElementOptions =
     ElementOptions { block_bytes: 4096, block_count: 2, policy: Policy::Overwrite };
 
-/// The sources rest from now on, or go on, as a command asked for.
+/// A command paused the run's sources, or let them continue.
 #[derive(Kind)]
 #[kind(name = "control.paused")]
 struct Paused {
-    /// They rest.
+    /// Whether the sources are paused.
     paused: bool,
 }
 
@@ -44,7 +44,8 @@ impl RestEvents {
 pub(crate) fn is_paused(space: &Path) -> bool {
     let Ok(reader) = SpaceReader::open(space) else { return false };
     let mut paused = false;
-    // Damage to other files of the space does not affect this element.
+    // A failure to read other files of the space is ignored, because the element of these events may be
+    // undamaged.
     let _ = reader.latest().look(&mut |event| {
         if let Some(last) = event.read::<Paused>() {
             paused = last.paused;

@@ -83,7 +83,8 @@ impl Ends {
         loop {
             while let Some(record) = blocking.pop(&mut output) {
                 match choice.of(&record) {
-                    // A sink that has ended has reported the reason.
+                    // `feed` fails only if the sink has ended, and then the sink itself has reported the
+                    // reason.
                     Some(index) => _ = blocking.feed(&mut choice.outs[index], record),
                     None => {
                         self.refused(

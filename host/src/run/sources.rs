@@ -157,7 +157,7 @@ impl Ends {
         }
     }
 
-    /// Pauses if that was requested; false if the network's input is closed for good.
+    /// Pauses if a pause was requested; returns false if the network's input is closed for good.
     fn may_enter(&self, blocking: &mut Blocking, gate: &mut Gate) -> bool {
         if self.interrupt.is_rest_wanted()
             && let Some(valve) = &mut gate.valve

@@ -1,6 +1,6 @@
 //! The link between the thread that receives commands and the ends of a run: the source pauses at its
-//! *valve*, the sink gets the output of one network after the other, and both, and the thread that reports
-//! failures, report their progress.
+//! *valve*, and the sink gets the output of one network after the other. Source, sink, and the thread that
+//! reports failures, send their progress to the first thread.
 
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::Duration;
@@ -14,7 +14,7 @@ use crate::interrupt::Interrupt;
 /// The interval at which a waiting source checks whether the run ends.
 const PATIENCE: Duration = Duration::from_millis(50);
 
-/// The progress that source, sink and the thread of failures report to the main thread.
+/// The progress that the source, the sink, and the thread that reports failures, send to the main thread.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Progress {
     /// The source is paused.
@@ -39,7 +39,7 @@ pub(super) enum Order {
     Go,
 }
 
-/// The source's side.
+/// The source's side of the link between the main thread and the ends of the run.
 pub(super) struct Valve {
     orders: Receiver<Order>,
     told: Sender<Progress>,
@@ -78,12 +78,12 @@ impl Valve {
     }
 
     pub(super) fn tell(&self, told: Progress) {
-        // The receiver is dropped when the run ends.
+        // Sending fails only after the run has ended, when the receiver is dropped.
         let _ = self.told.send(told);
     }
 }
 
-/// The sink's side.
+/// The sink's side of the link between the main thread and the ends of the run.
 pub(super) struct Outputs {
     pub(super) next: In<In<Record>>,
     told: Sender<Progress>,
@@ -109,21 +109,22 @@ pub(super) struct Failing {
     pub(super) strays: Receiver<StrayLine>,
 }
 
-/// The ends of a run, for the thread of commands.
+/// What the ends of a run get from the link: the sides of the source, of the sink, and of the thread that
+/// reports failures.
 pub(super) struct Reached {
     pub(super) valve: Valve,
     pub(super) outputs: Outputs,
-    /// The channel for the thread that reports failures.
+    /// The channel on which the thread that reports failures sends its progress.
     pub(super) told: Sender<Progress>,
 }
 
-/// The thread of commands' side.
+/// The main thread's side: it sends orders to the source and receives the progress of the ends.
 pub(super) struct Reach {
     pub(super) orders: Sender<Order>,
     pub(super) told: Receiver<Progress>,
 }
 
-/// Makes both sides of the link.
+/// Makes the two sides of the link between the main thread and the ends of a run.
 pub(super) fn reach(runtime: &Runtime) -> (Reach, Reached) {
     let (tell, told) = channel();
     let (orders, taken) = channel();

@@ -49,7 +49,7 @@ proptest! {
     }
 
     /// The bound equals that of a brute-force search over slopes: every line that a fine search finds
-    /// possible lies within it, and some line touches it up to the search's grain.
+    /// possible lies within the bound, and some line touches the bound up to the step of the search.
     #[test]
     fn no_wider_than_needed(
         exchanges in prop::collection::vec((1_000_000_i64..1_000_000_000, 1_000_i64..200_000, 1_000_i64..200_000), 2..12),
@@ -107,7 +107,8 @@ fn exchanges_narrow_the_bound_and_drift_is_followed() {
     let now = 19_000_000_000;
     let bound = clock.bound(truth.client(now)).unwrap();
     assert!(bound.error_ns() < 50_000, "{bound:?}");
-    // A minute later an offset alone is wrong by 1.2 ms at this drift; the line is not.
+    // At this drift a constant offset would be wrong by 1.2 ms a minute later; the line in time has half of
+    // this error at most.
     let later = now + 60_000_000_000;
     let bound = clock.bound(truth.client(later)).unwrap();
     assert!(

@@ -7,7 +7,7 @@ use std::io::{self, IoSliceMut};
 
 /// The result of an attempt to read.
 pub(crate) enum Read {
-    /// A complete frame. [`Frames::payload`] returns its payload until the next attempt.
+    /// A complete frame. [`Frames::payload`] returns the frame's payload until the next attempt to read.
     Frame(Header),
     /// No complete frame yet.
     Later,

@@ -2,7 +2,7 @@
 //! its link.
 //!
 //! Unknown peers cost little: at most [`GREETED_MAX`] connections may be in their greeting at once, each for
-//! [`PATIENCE`] and 1 KiB; a new one replaces the one that has waited longest.
+//! [`PATIENCE`] and 1 KiB; a new connection replaces the one whose greeting has been awaited longest.
 
 use super::frames::{Frames, Read};
 use super::stop::{Stop, bell, ring, silence};
@@ -21,7 +21,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// The most connections in their greeting at once.
+/// The maximal number of connections of which the greeting has not been read yet.
 const GREETED_MAX: usize = 256;
 /// The number of ended links that a listener remembers.
 const ENDED_MAX: usize = 4096;
@@ -45,7 +45,8 @@ struct Shared {
     /// before the last acknowledgement connects again, perhaps when the receiver is gone, and gets its answer
     /// from this list.
     ended: Mutex<VecDeque<Ended>>,
-    /// The channels for new places of links that have none yet, by session.
+    /// For each session, the channel that gets a new place for each link that a sender opens and that has no
+    /// place.
     unplaced: Mutex<HashMap<[u8; 16], mpsc::Sender<Place>>>,
     token: [u8; 32],
     refused: AtomicU64,
@@ -192,7 +193,7 @@ impl Place {
         self.link
     }
 
-    /// The newest connection that has come since the last call.
+    /// The newest connection that has come since the last call of this method.
     pub(crate) fn take(&self) -> Option<Arrived> {
         if !self.slot.has_arrived.load(Ordering::Acquire) {
             return None;
@@ -273,7 +274,7 @@ impl Shared {
         }
         let same = |ended: &&Ended| ended.link == hello.link && ended.incarnation == hello.incarnation;
         if let Some(ended) = self.ended().iter().find(same) {
-            // Errors are ignored: a sender that does not get the answer connects again.
+            // A failure to write is ignored, because a sender that does not get the answer connects again.
             let _ = connection.write(&[IoSlice::new(&ended.welcome.encode())]);
             return Ok(());
         }
@@ -281,7 +282,8 @@ impl Shared {
             return refuse(connection, false, "nobody receives it here yet".into());
         };
         let arrived = Arrived { connection, incarnation: hello.incarnation };
-        // An earlier connection that was not taken yet is closed, because the sender has given it up.
+        // An earlier connection that was not taken yet is closed, because a sender that connects again has
+        // given up its former connection.
         *slot.arrived.lock().unwrap_or_else(PoisonError::into_inner) = Some(arrived);
         slot.has_arrived.store(true, Ordering::Release);
         ring(slot.bell.as_fd());
@@ -310,7 +312,7 @@ impl Hall {
             self.hear();
         }
         if let Socket::Unix(_, path) = &self.socket {
-            // An error is ignored: another process may have removed the file already.
+            // An error is ignored, because another process may have removed the socket's file already.
             let _ = std::fs::remove_file(path);
         }
     }
@@ -375,7 +377,8 @@ impl Hall {
         };
         if let Err((mut connection, refusal)) = self.shared.admit(&hello, connection) {
             self.shared.refused.fetch_add(1, Ordering::Relaxed);
-            // An error is ignored: a sender that does not get the refusal tries until its lease is over.
+            // A failure to write is ignored, because a sender that does not get the refusal tries until its
+            // lease is over.
             let _ = connection.write(&[IoSlice::new(&refusal.encode())]);
         }
     }

@@ -17,7 +17,8 @@ use std::time::{Duration, Instant};
 
 /// The number of bytes that are read at once, besides a payload that goes directly to its place.
 const SCRATCH_BYTES: usize = 64 << 10;
-/// The most bytes of unsent answers; a sender that causes more does not read them.
+/// The most bytes of answers that may wait to be written. If more wait, the sender does not read its answers,
+/// and the connection is closed.
 const ANSWERS_BYTES_MAX: usize = 64 << 10;
 /// How long a wait lasts before the receiver checks whether it was stopped.
 const LOOK: Duration = Duration::from_millis(100);
@@ -48,7 +49,7 @@ pub struct Receiver {
     options: ReceiverOptions,
     place: Place,
     flow: Incoming,
-    /// The place of the message that was found last.
+    /// The place in the buffer of the message that was found last.
     at: std::ops::Range<usize>,
     connected: Option<Connected>,
     /// The sender of the stream. Another sender of the same link would not continue the stream.
@@ -67,7 +68,8 @@ struct Connected {
     frame: Frame,
     /// Answers that are not written yet: the welcome, acknowledgements.
     answers: Vec<u8>,
-    /// Whether the last read emptied the connection, so another read before a wait is useless.
+    /// Whether the last read took all bytes that had arrived, so that another read would be useless before a
+    /// wait.
     is_drained: bool,
 }
 
@@ -80,7 +82,7 @@ enum Frame {
         header: Header,
         got: usize,
     },
-    /// Another payload, which is read completely before it is used.
+    /// The payload of any other frame, which is read completely before it is used.
     Payload {
         header: Header,
         payload: Vec<u8>,
@@ -219,7 +221,8 @@ impl Receiver {
         let Arrived { mut connection, incarnation } = arrived;
         if self.incarnation.is_some_and(|of| of != incarnation) {
             let why = "another sender has begun its stream".into();
-            // Errors are ignored, as with all refusals.
+            // A failure to write is ignored, because a sender that does not get the refusal connects again
+            // and is refused again.
             let _ = connection.write(&[IoSlice::new(&Refusal { is_final: true, why }.encode())]);
             return;
         }
@@ -254,7 +257,7 @@ impl Receiver {
     }
 
     /// Acknowledges that the user has consumed everything, so the sender can end. A sender that reconnects
-    /// later gets that answer from the listener.
+    /// later gets this acknowledgement from the listener.
     fn say_end(&mut self) {
         if let Some(incarnation) = self.incarnation {
             self.place.ended(incarnation, self.flow.welcome());
@@ -327,7 +330,7 @@ impl Receiver {
         }
     }
 
-    /// Waits until something may have come.
+    /// Waits until data may have arrived, a connection has come, or `deadline`.
     fn wait(&mut self, deadline: Option<Instant>) -> Result<(), Error> {
         let begun = Instant::now();
         let until = deadline.map_or(begun + LOOK, |deadline| deadline.min(begun + LOOK));
@@ -381,7 +384,7 @@ impl Connected {
     /// sender asks for an acknowledgement.
     fn read(&mut self, flow: &mut Incoming, most: usize) -> Attempt {
         let mut wanted = false;
-        // The last read left at most a part of a header.
+        // `held` contains at most a part of a header, because the last read handled all complete frames.
         let part = self.held.len();
         let (read, direct, offered) = match &mut self.frame {
             Frame::Piece { header, got } => {
@@ -471,7 +474,7 @@ impl Connected {
         }
     }
 
-    /// Moves a partial header to the front of `scratch`, so the rest can be read after it.
+    /// Moves a partial header to the front of `scratch`, so that the rest of the header can be read after it.
     fn keep_part(&mut self) {
         self.scratch.copy_within(self.held.clone(), 0);
         self.held = 0..self.held.len();

@@ -88,7 +88,7 @@ struct Pending {
 
 #[derive(Debug)]
 enum Body {
-    /// Bytes of the stream as they are kept.
+    /// Bytes of the stream, which are taken from the buffer of unacknowledged bytes.
     Kept {
         offset: u64,
         bytes: usize,
@@ -239,7 +239,7 @@ impl Sender {
 
     /// Sends, reads acknowledgements, and makes connections as needed, until `done` returns true.
     fn work(&mut self, done: impl Fn(&Outgoing) -> bool) -> Result<(), Error> {
-        // The awaited event may arrive together with the end of the connection, in which case no new
+        // The event for which `done` waits may arrive together with the end of the connection; then no new
         // connection is made.
         while !done(&self.flow) || self.is_within_a_frame() {
             let obstacle = self.step()?;
@@ -270,7 +270,8 @@ impl Sender {
         self.send().or_else(|broken| self.lose(broken).map(|()| Obstacle::Connection))
     }
 
-    /// Handles a broken connection, which is made again, and a violation or a stop, which end the link.
+    /// Handles a failure: a broken connection is made again, and a violation of the protocol or a stop ends
+    /// the link.
     fn lose(&mut self, broken: Broken) -> Result<(), Error> {
         match broken {
             Broken::Connection => {
@@ -321,7 +322,7 @@ impl Sender {
                 Err(_) => return Err(Broken::Connection),
             }
             if pending.is_done() {
-                // The receiver may acknowledge the piece only from now on.
+                // The piece was written completely, so an acknowledgement of it is valid from now on.
                 if let Some(piece) = pending.piece {
                     self.flow.mark_sent(piece);
                     self.counters.frame();
@@ -352,7 +353,8 @@ impl Sender {
 
     fn wait(&mut self, to_write: bool, deadline: Instant) -> Result<(), Broken> {
         let Some(connected) = &mut self.connected else { return Ok(()) };
-        // An acknowledgement during a pause for the rate is read, but does not end the pause.
+        // An acknowledgement during a pause that the limit of the rate requires is read, but does not end the
+        // pause.
         connected.wait(to_write, &self.stop, deadline)?;
         connected.read_acks(&mut self.flow)?;
         Ok(())
@@ -423,8 +425,8 @@ impl Sender {
             let header = match connected.frames.read(&mut connected.connection) {
                 Ok(Ok(Read::Frame(header))) => header,
                 Ok(Ok(Read::Later)) => {
-                    // The receiver answers when its user asks for messages, which may take as long as the
-                    // user's work.
+                    // The receiver answers the hello only when its user asks for messages, so the answer may
+                    // come as late as the user's work takes.
                     let waited = connected.wait(false, &self.stop, Instant::now() + LOOK);
                     if waited.is_err() || self.stop.is_asked() {
                         return Err(Met::NotYet("the connection broke".into()));
@@ -488,7 +490,8 @@ enum Met {
 fn take(flow: &mut Outgoing, header: &Header, payload: &[u8]) -> Result<(), Violation> {
     match header.kind {
         Kind::Ack => flow.acknowledged(Ack::decode(header, payload)),
-        // The answer is ignored, because its question is no longer waited for.
+        // The answer to a question about the receiver's time is ignored, because nobody waits for it any
+        // more.
         Kind::Pong => Ok(()),
         _ => Err(Violation::Order),
     }
@@ -553,7 +556,7 @@ impl Pending {
         self.written == self.bytes()
     }
 
-    /// Writes at most `most` bytes of the rest of the frame.
+    /// Writes at most `most` bytes of the frame's bytes that are not written yet.
     fn write(&mut self, connection: &mut Connection, flow: &Outgoing, most: usize) -> std::io::Result<usize> {
         let [first, second] = match &self.body {
             Body::Kept { offset, bytes } => flow.bytes(*offset, *bytes),

@@ -6,8 +6,8 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Ends the wait of a link's end; the waiting call then returns an error that says so. Clones share the same
-/// state.
+/// Ends the wait of a link's end; the waiting call then returns an error that says that the end was stopped.
+/// Clones share the same state.
 #[derive(Clone, Debug)]
 pub struct Stop {
     inner: Arc<Inner>,
@@ -15,7 +15,8 @@ pub struct Stop {
 
 #[derive(Debug)]
 struct Inner {
-    /// The field is set once by the thread that stops, before the bell is rung.
+    /// Whether the end was stopped. The field is set once, by the thread that calls [`Stop::stop`], before it
+    /// rings the bell.
     asked: AtomicBool,
     bell: OwnedFd,
 }

@@ -21,7 +21,7 @@ pub(crate) struct Incoming {
     message_bytes_max: u64,
     /// The offset up to which the sender was allowed to send.
     limit: u64,
-    /// The `consumed` of the last acknowledgement.
+    /// The number of consumed bytes that the last acknowledgement stated.
     acked: u64,
     /// The offset at which the stream ends. The end counts as one byte after the last.
     end: Option<u64>,
@@ -65,7 +65,7 @@ impl Incoming {
     }
 
     /// Memory for the missing bytes of the payload of a plain data frame; its first `got` bytes were filled
-    /// in before. When it is full, the caller calls [`Incoming::arrived`].
+    /// in before. When the memory is full, the caller calls [`Incoming::arrived`].
     pub(crate) fn room(&mut self, header: &Header, got: usize) -> Result<&mut [u8], Violation> {
         self.check(header.offset, header.payload_bytes)?;
         let bytes = header.payload_bytes;
@@ -101,8 +101,8 @@ impl Incoming {
         Ok(())
     }
 
-    /// Makes room for `bytes` bytes after those that are held; the first `got` of them have arrived already
-    /// and stay.
+    /// Makes room for `bytes` bytes after the bytes that are held; the first `got` of the new bytes have
+    /// arrived already and are kept.
     fn make_room(&mut self, bytes: usize, got: usize) {
         if self.given == self.held.end && got == 0 {
             (self.held, self.given) = (0..0, 0);
@@ -153,7 +153,8 @@ impl Incoming {
         &self.buffer[at]
     }
 
-    /// No message has arrived completely. It is a violation if the stream has ended within one.
+    /// No message has arrived completely. If the stream has ended within a message, the sender has violated
+    /// the protocol.
     fn none(&self) -> Result<Option<Range<usize>>, Violation> {
         let within = self.end.is_some() && !self.held.is_empty();
         if within { Err(Violation::Damaged) } else { Ok(None) }
@@ -166,19 +167,20 @@ impl Incoming {
         let begun = &self.buffer[self.given..self.held.end];
         let needed = match parse_length(begun) {
             Ok(Some((bytes, prefix))) => bytes.min(self.message_bytes_max).saturating_add(prefix as u64),
-            // The rest of a partly received length must be allowed.
+            // If the length of the next message has arrived only in part, the sender must be allowed to send
+            // all of the length.
             _ => LENGTH_BYTES_MAX as u64,
         };
         consumed.saturating_add(self.window.max(needed)).max(self.limit)
     }
 
     /// An acknowledgement, if the sender needs one because a quarter of the window was consumed since the
-    /// last one or because it asked.
+    /// last acknowledgement, or because the sender asked for one.
     pub(crate) fn ack(&mut self, wanted: bool) -> Option<Ack> {
         let (consumed, allowed) = (self.consumed(), self.allowed());
         let quarter = self.window.div_ceil(4);
         // A message longer than the window moves the limit although nothing was consumed; and a sender that
-        // has sent all that it may gets an acknowledgement for every further byte of credit.
+        // has sent all that it may gets an acknowledgement as soon as it may send one more byte.
         let moved = allowed - self.limit >= quarter || self.received == self.limit && allowed > self.limit;
         let due = consumed - self.acked >= quarter || moved;
         if !due && !wanted {

@@ -17,7 +17,7 @@ pub(crate) struct Piece {
 #[derive(Debug)]
 pub(crate) struct Outgoing {
     kept: VecDeque<u8>,
-    /// The most bytes that are kept; the message that exceeds this is the last that is accepted.
+    /// The most bytes that are kept; the message that exceeds this number is accepted, and no further one.
     capacity: usize,
     /// The offset of the first kept byte.
     released: u64,
@@ -103,7 +103,7 @@ impl Outgoing {
         self.ended && self.consumed > self.end()
     }
 
-    /// Whether the end has to be sent next, which needs no credit.
+    /// Whether the end of the stream has to be sent next. Sending the end needs no credit.
     pub(crate) fn is_end_due(&self) -> bool {
         self.ended && self.unsent() == 0 && !self.end_sent
     }

@@ -9,10 +9,10 @@ use std::collections::VecDeque;
 enum Step {
     Push(usize),
     Send(usize),
-    /// The connection delivers this many frames (or acknowledgements) under way.
+    /// The connection delivers this many of the frames (or acknowledgements) that are on their way.
     Deliver(usize),
     Take(usize),
-    /// The connection breaks: frames under way are lost, and a new connection is made.
+    /// The connection breaks: frames on their way are lost, and a new connection is made.
     Break,
     Window(u64),
 }
@@ -34,7 +34,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 struct Pair {
     outgoing: Outgoing,
     incoming: Incoming,
-    /// Frames under way: offset, bytes, whether an answer is wanted.
+    /// Frames on their way: offset, bytes, and whether the sender wants an acknowledgement.
     frames: VecDeque<(u64, Vec<u8>, bool)>,
     acks: VecDeque<Ack>,
     pushed: Vec<Vec<u8>>,
@@ -127,7 +127,8 @@ proptest! {
                     largest_window = largest_window.max(window);
                 }
             }
-            // The bound includes a message longer than the window, for which there is room, too.
+            // The receiver also has room for one message that is longer than the window: at most 600 bytes
+            // and its length.
             let most = largest_window.max(600 + 2);
             prop_assert!(pair.incoming.held_bytes() as u64 <= most, "{} of {}", pair.incoming.held_bytes(), most);
             // The bytes kept are at most the capacity, the message that exceeded it, and that message's

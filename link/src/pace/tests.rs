@@ -1,8 +1,8 @@
 use super::*;
 use proptest::prelude::*;
 
-/// Sends all that the pace allows, with a thread that wakes late by these times. Returns the time and the
-/// bytes of each send.
+/// Sends all that the pace allows, with a thread that wakes late by the times `lateness_ns` in turn. Returns
+/// the time and the bytes of each send.
 fn sent(rates: &[u64], frame_bytes: u64, lateness_ns: &[u64], duration_ns: u64) -> Vec<(u64, u64)> {
     let mut pace = Pace::default();
     let (mut now, mut turns, mut sent) = (0, 0, Vec::new());
@@ -54,10 +54,10 @@ proptest! {
         let sent = sent(&[rate], frame_bytes, &lateness_ns, duration_ns);
         let most = most_in_a_window(&sent);
         prop_assert!(most <= window_bytes(rate), "{} of {}", most, window_bytes(rate));
-        // The first second, which fills bucket and window, is not counted.
+        // The first second is not counted, because bucket and window are still filling then.
         let later: u64 = sent.iter().filter(|(at, _)| *at >= 1_000_000_000).map(|(_, bytes)| bytes).sum();
-        // A frame's time of 2 µs bounds the rate, too, and a window that holds few frames is not filled by
-        // whole ones.
+        // The test expects 99 % of the rate only where neither the 2 µs that each frame takes nor the size of
+        // frames, of which only whole ones fit into a window, limits the rate further.
         let possible = 2 * rate;
         if frame_bytes * 500_000 > possible {
             // A thread that was late catches up in a burst, and a window may begin and end with such a burst.

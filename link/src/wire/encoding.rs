@@ -3,7 +3,7 @@
 
 use super::{Encoding, PAYLOAD_BYTES_MAX, Violation};
 
-/// The level of Zstandard: the fastest of its usual ones.
+/// The compression level of Zstandard: 1 is the fastest of its usual levels.
 const ZSTD_LEVEL: i32 = 1;
 
 /// The compressed pieces; `None` if compression does not make them shorter.
@@ -24,7 +24,8 @@ pub(crate) fn encode(encoding: Encoding, pieces: [&[u8]; 2]) -> Option<Vec<u8>> 
     Some(payload)
 }
 
-/// The payload decoded. The stated length is trusted only up to the most that a frame may hold.
+/// The decoded payload. A stated length that is greater than a frame may hold is refused before any memory is
+/// allocated.
 pub(crate) fn decode(encoding: Encoding, payload: &[u8]) -> Result<Vec<u8>, Violation> {
     let (length, encoded) = payload.split_first_chunk::<4>().ok_or(Violation::Damaged)?;
     let length = u32::from_le_bytes(*length) as usize;

@@ -37,9 +37,9 @@ pub(crate) enum Kind {
     Ack,
     /// From the sender: the stream ends at `offset`.
     End,
-    /// From the sender: its time.
+    /// From the sender: the time of its clock.
     Ping,
-    /// From the receiver: the sender's time, and its own.
+    /// From the receiver: the time that the sender sent, and the times of the receiver's own clock.
     Pong,
 }
 

@@ -16,7 +16,8 @@ const NAME_BYTES_MAX: usize = 255;
 pub(crate) struct Hello {
     pub(crate) version: u32,
     pub(crate) link: LinkId,
-    /// A number that identifies this sender, because another sender would not continue its stream.
+    /// A number that identifies this sender. A receiver refuses another sender, which could not continue the
+    /// stream.
     pub(crate) incarnation: u64,
     /// The secret that every process that may connect knows.
     pub(crate) token: [u8; 32],
@@ -38,7 +39,7 @@ impl Hello {
         framed(Kind::Hello, 0, &payload)
     }
 
-    /// Decodes a hello. If its version is another one, only the version can be read.
+    /// Decodes a hello. Of a hello of another version of the protocol, only the version is decoded.
     pub(crate) fn decode(payload: &[u8]) -> Result<Hello, Violation> {
         let rest = payload.strip_prefix(&MAGIC).ok_or(Violation::Greeting)?;
         let (version, rest) = rest.split_first_chunk::<4>().ok_or(Violation::Greeting)?;

@@ -11,7 +11,7 @@ pub(crate) use greeting::{Hello, Refusal, VERSION, Welcome};
 
 use std::fmt;
 
-/// A violation of the protocol by the other end of a connection. Such a connection is closed.
+/// A violation of the protocol by the other end of a connection. The connection is then closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Violation {
     /// A frame of an unknown kind.

@@ -2,9 +2,9 @@
 //!
 //! Calls of a thread are recorded in the order of their ends, each with its depth, so a call's descendants
 //! are the calls of greater depth since the last call of its depth or less. Equal siblings are merged into
-//! one node at once, so an unfinished call is held as its descendants by path and not as every single one.
-//! Two writers of one thread (a program and a library, each with a space) do not know each other's depths;
-//! between them the times decide.
+//! one node at once, so an unfinished call is held as one node for each path of its descendants and not as
+//! every single call. Two writers of one thread (a program and a library, each with a space) do not know each
+//! other's depths, so the times decide which calls of one writer enclose calls of the other.
 
 use super::events::Outcome;
 
@@ -31,7 +31,7 @@ pub(super) struct Node {
 }
 
 impl Node {
-    /// Adds the other node's calls, and those below them.
+    /// Adds the calls of another node of the same operation, and the nodes below it.
     pub(super) fn merge(&mut self, other: Node) {
         self.count += other.count;
         self.failed += other.failed;
@@ -73,7 +73,7 @@ pub(super) struct Placed {
     pub(super) own_ns: f64,
     /// Whether some of its descendants may be lost.
     pub(super) is_incomplete: bool,
-    /// Its callees, each operation once.
+    /// The operations that the call called, each once.
     pub(super) callees: Vec<Callee>,
 }
 
@@ -110,33 +110,34 @@ pub(super) trait Takes {
 struct Pending {
     writer: usize,
     depth: u32,
-    /// The time at which the first began; `end` is the time at which the last ended.
+    /// The time at which the first of these calls began; `end` is the time at which the last one ended.
     begin: u64,
     end: u64,
     nodes: Vec<Node>,
     is_incomplete: bool,
 }
 
-/// A thread, while its events are read.
+/// The state of a thread's calls while its events are read.
 #[derive(Debug, Default)]
 pub(super) struct Thread {
     pending: Vec<Pending>,
     /// Whether the thread has several writers.
     pub(super) is_shared: bool,
-    /// Spans that a call which has not ended handed over or sent: span, depth of the call, writer.
+    /// Spans under which calls that have not ended handed over work or sent messages: span, depth of the
+    /// call, writer.
     went: Vec<(u64, u32, usize)>,
-    /// When an event recorded that the outermost call then, or the next one, continues a span, and which
-    /// span.
+    /// The spans that traces continue, each with the time of its event: the span belongs to the outermost
+    /// call at that time, or else to the next outermost call.
     continues: Vec<(u64, u64)>,
     /// Whether events were lost since the latest event; `lost_until` is the time of the first event after the
     /// last loss.
     is_lost: bool,
     lost_until: u64,
-    /// Beginnings of calls whose ends are recorded by another event: writer, depth, operation, time.
+    /// Beginnings of calls whose ends will be recorded by other events: writer, depth, operation, time.
     open: Vec<(usize, u32, u32, u64)>,
     nodes: usize,
-    /// For a thread with several writers, the calls with the latest end; of calls with equal ends, the inner
-    /// ones come first.
+    /// For a thread with several writers, the calls with the latest end, which are kept until a later event
+    /// arrives, because of calls with equal ends the inner ones have to be processed first.
     held: Vec<Ended>,
 }
 
@@ -153,7 +154,7 @@ impl Thread {
         }
     }
 
-    /// Records the start of a call whose end is another event.
+    /// Records the start of a call whose end another event will record.
     pub(super) fn enter(&mut self, writer: usize, depth: u32, operation: u32, time: u64) {
         self.see(time);
         self.open.retain(|(of, deep, ..)| *of != writer || *deep < depth);
@@ -179,8 +180,8 @@ impl Thread {
         }
     }
 
-    /// The span that an outermost call continues: the last one recorded before its end that no earlier call
-    /// continues; 0 for none.
+    /// The span that an outermost call continues: the last span that was recorded before the call ended and
+    /// that no earlier call continues; 0 for none.
     fn continued(&mut self, end: u64) -> u64 {
         let mut last = 0;
         self.continues.retain(|(time, span)| {
@@ -236,7 +237,7 @@ impl Thread {
             }
         }) {
             if last.begin < call.begin {
-                // The caller of these calls is lost: they began before this call.
+                // These calls began before this call, so another call encloses them, whose event was lost.
                 self.give_up(last, taker);
                 continue;
             }

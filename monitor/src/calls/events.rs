@@ -77,7 +77,7 @@ const LEVEL: FieldSpec = FieldSpec {
     ..field("level", FieldType::Enum)
 };
 
-/// The kinds, each with the fields that are read.
+/// The kinds of probes' events, each with the fields that this module reads.
 pub(super) const KINDS: &[KnownKind] = &[
     KnownKind { name: "probe.called", fields: &[OPERATION, DEPTH, OUTCOME, DURATION] },
     KnownKind {

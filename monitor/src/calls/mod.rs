@@ -70,7 +70,8 @@ pub fn calls_while(
             clocks.push(Origin::of(space)?);
         }
         reading.clocks = clocks;
-        // The feed is borrowed while it passes on items, so work that needs its spaces is done afterwards.
+        // The feed is borrowed while it passes on items, so work that needs the feed's spaces is done after
+        // the call.
         let mut items = Vec::new();
         let polled = feed.poll(POLL_ITEMS, &mut |place, item| items.extend(reading.heard(place, &item)));
         for (place, heard) in items {
@@ -89,7 +90,7 @@ pub fn calls_while(
     Ok(reading.report(spaces))
 }
 
-/// A space's process and clock.
+/// The process that records a space, and the length of a tick of its clock.
 #[derive(Clone, Debug)]
 struct Origin {
     process: ([u8; 16], u32, u64),
@@ -187,7 +188,8 @@ impl Reading {
         match heard {
             Heard::Lost { writer, count } => {
                 self.lost += count;
-                // A later event may name the thread to which the writer belongs.
+                // The thread of a writer is not known if no earlier event named it; then the loss is recorded
+                // for all threads of the process.
                 let of_writer = self.writers.get(&(place, writer)).copied();
                 for (key, thread) in &mut self.threads {
                     if key.0 == origin.process && of_writer.is_none_or(|thread| thread == key.1) {
@@ -241,7 +243,7 @@ impl Reading {
             }
             ProbeRecord::Left { what, depth, outcome } => {
                 let operation = self.state.operations.number(place, space, what);
-                // A call whose start is lost has no known duration.
+                // If the start of a call was lost, its duration is not known, so the call is left out.
                 if let Some(begin) = state.leave(place, depth, operation) {
                     let call = Ended { operation, writer: place, depth, outcome, begin, end: time, tick_ns };
                     state.end(call, &mut self.state);
@@ -426,7 +428,7 @@ impl Takes for State {
         if continues == 0 {
             self.edge(None, root.operation, false, (root.count, failed, root.total_ns));
         }
-        // Keeps the slowest traces, and as many of the failed ones.
+        // Of the successful traces and of the failed ones, the slowest are kept, up to the same number.
         let is_failed = failed > 0;
         let alike = |kept: &(f64, Kept)| kept.1.is_failed == is_failed;
         let least =

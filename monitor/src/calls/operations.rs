@@ -20,7 +20,7 @@ pub(super) struct Operation {
     pub(super) own: Times,
 }
 
-/// All operations, and the numbers that spaces give them.
+/// The operations of all spaces, and the number of each in the report.
 #[derive(Debug, Default)]
 pub(super) struct Operations {
     pub(super) all: Vec<Operation>,
@@ -40,7 +40,8 @@ struct Sites {
 }
 
 impl Operations {
-    /// The number of the operation that the space at this place gives this number.
+    /// The report's number of an operation that the space at place `place` of the feed names by a site or an
+    /// address.
     pub(super) fn number(&mut self, place: usize, space: &SpaceReader, what: What) -> u32 {
         if let Some(number) = self.by_what.get(&(place, what)) {
             return *number;
@@ -73,7 +74,7 @@ impl Operations {
         number
     }
 
-    /// The name of a counter, gauge or place.
+    /// The name of a counter, a gauge, or a place in the program, by its site.
     pub(super) fn name(&mut self, place: usize, space: &SpaceReader, site: u64) -> String {
         while self.sites.len() <= place {
             self.sites.push(Sites::default());

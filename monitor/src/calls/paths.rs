@@ -10,12 +10,13 @@ const PATHS_MAX: usize = 100_000;
 /// The maximal number of remembered spans, and of trees that wait for the span which they continue.
 const SPANS_MAX: usize = 1 << 18;
 
-/// The tree, and the traces that wait for their place in it.
+/// The tree of all calls by their paths, and the traces that wait until the span which they continue is
+/// found.
 #[derive(Debug, Default)]
 pub(super) struct Paths {
     nodes: Vec<PathNode>,
     by_operation: HashMap<(Option<usize>, u32, bool), usize>,
-    /// The node from which each span was sent.
+    /// The node of the call that sent each span.
     spans: HashMap<u64, usize>,
     spans_in_order: VecDeque<u64>,
     waiting: HashMap<u64, Vec<Node>>,
@@ -116,7 +117,7 @@ impl Paths {
     }
 }
 
-/// A trace's own tree, as paths.
+/// The calls of a single trace by their paths.
 pub(super) fn of_one(root: Node) -> Vec<PathNode> {
     let mut paths = Paths::default();
     paths.put(None, root, false);

@@ -58,7 +58,7 @@ pub struct OperationCalls {
     pub line: u32,
     /// The number of the operation's calls.
     pub count: u64,
-    /// Calls a second of the whole time.
+    /// The operation's calls a second, over [`Calls::seconds`].
     pub rate: f64,
     /// Calls that failed, as the program recorded.
     pub failed: u64,
@@ -106,7 +106,7 @@ pub struct Edge {
 /// Calls at one path.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct PathNode {
-    /// The index of its parent in the list.
+    /// The index of the node's parent in the list of nodes.
     pub parent: Option<usize>,
     /// The operation.
     pub operation: u32,
@@ -119,7 +119,7 @@ pub struct PathNode {
     /// The total time without the time of the child nodes, except children reached through a hand-over or a
     /// message.
     pub own_ns: f64,
-    /// Whether its parent reached it through a hand-over or a message.
+    /// Whether the node's parent reached the node through a hand-over or a message.
     pub is_remote: bool,
 }
 
@@ -130,9 +130,9 @@ pub struct SlowTrace {
     pub begin_s: f64,
     /// Its duration.
     pub total_ns: f64,
-    /// Whether its outermost call failed or ended by an exception.
+    /// Whether the outermost call of the trace failed or ended by an exception.
     pub is_failed: bool,
-    /// Its calls by path, as in [`Calls::tree`].
+    /// The calls of the trace by path, as in [`Calls::tree`].
     pub tree: Vec<PathNode>,
 }
 
@@ -141,9 +141,9 @@ pub struct SlowTrace {
 pub struct Counter {
     /// Its name.
     pub name: String,
-    /// The sum of its increments.
+    /// The sum of all amounts that were added to the counter.
     pub sum: i64,
-    /// The number of increments.
+    /// The number of times that an amount was added to the counter.
     pub count: u64,
 }
 
@@ -158,7 +158,7 @@ pub struct Gauge {
     pub min: f64,
     /// Its greatest value.
     pub max: f64,
-    /// The number of its readings.
+    /// The number of times that the gauge was read.
     pub count: u64,
 }
 
@@ -169,7 +169,7 @@ pub struct LogLine {
     pub time_s: f64,
     /// `error`, `warning`, `info`, `debug`, `trace`.
     pub level: &'static str,
-    /// Its place in the program; empty if not known.
+    /// The place in the program that logged the line; empty if not known.
     pub place: String,
     /// Its text.
     pub text: String,

@@ -1,9 +1,9 @@
 //! Traces in the order of their calls, with equal traces counted together: the data of sequence diagrams.
 //!
 //! Two traces are alike (belong to one equivalence class) if the same operations are called by the same
-//! callers in the same order. The number of equal consecutive calls does not matter. The slowest trace of
-//! each class is kept. A trace ends at its thread: calls in another thread or process that this one caused
-//! belong to a class of their own.
+//! callers in the same order. Traces that differ only in the number of equal consecutive calls are alike. The
+//! slowest trace of each class is kept. A trace has the calls of one thread only: calls in another thread or
+//! process that the trace caused are a trace of their own.
 
 use super::assembly::{NESTED_MAX, Thread};
 use super::events::{Decoder, Outcome, ProbeRecord};
@@ -31,7 +31,7 @@ pub struct SequenceCall {
     pub failed: u64,
     /// The total time of these calls, in nanoseconds.
     pub total_ns: f64,
-    /// The calls that they made, in order.
+    /// The calls that these calls made, in order.
     pub calls: Vec<SequenceCall>,
 }
 
@@ -42,11 +42,11 @@ pub struct Sequence {
     pub count: u64,
     /// The duration of the slowest trace, in nanoseconds.
     pub slowest_ns: f64,
-    /// The outermost call of the slowest.
+    /// The outermost call of the slowest trace.
     pub root: SequenceCall,
 }
 
-/// Consecutive equal calls, while their trace is read.
+/// Consecutive equal calls of a trace that is still being read.
 #[derive(Clone, Debug)]
 struct Node {
     operation: u32,
@@ -69,7 +69,8 @@ impl Waiting {
     /// Adds a call that ended; returns the trace if it was the outermost call.
     fn end(&mut self, operation: u32, depth: u32, outcome: Outcome, total_ns: f64) -> Option<Node> {
         let depth = depth as usize;
-        // The caller of a call that is deeper by more than one was lost.
+        // Calls that are deeper than this call by more than one are dropped, because the events of their
+        // callers were lost.
         self.by_depth.truncate(depth + 2);
         let mut children = if self.by_depth.len() == depth + 2 {
             self.by_depth.pop().unwrap_or_default()
@@ -77,7 +78,7 @@ impl Waiting {
             Vec::new()
         };
         if depth >= NESTED_MAX as usize {
-            // Calls beyond the maximal depth lose their children.
+            // Calls beyond the maximal depth are kept without the calls that they made.
             children.iter_mut().for_each(|child| child.children.clear());
         }
         let mut hasher = DefaultHasher::new();
@@ -214,7 +215,8 @@ mod tests {
             root.children.iter().map(|child| (child.operation, child.times, child.total_ns)).collect();
         assert_eq!(shown, [(1, 3, 15.0), (2, 1, 2.0)]);
         assert_eq!((root.children[1].children[0].operation, root.children[1].children[0].failed), (1, 1));
-        // A different number of consecutive calls makes no other class; a different order does.
+        // A trace with a different number of consecutive calls belongs to the same class, and one with a
+        // different order to another class.
         let mut again = |calls: &[(u32, u32)]| {
             calls
                 .iter()

@@ -6,7 +6,7 @@ use std::collections::HashMap;
 /// Files larger than this are not read for their symbols.
 const FILE_BYTES_MAX: u64 = 2 << 30;
 
-/// A part of a file in memory.
+/// A part of a file that is mapped into memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Mapping {
     begin: u64,
@@ -23,7 +23,7 @@ pub(super) struct Symbols {
     files: HashMap<String, Functions>,
 }
 
-/// The functions of a file.
+/// The functions of a file, and where the file's segments are loaded.
 #[derive(Debug, Default)]
 struct Functions {
     /// The segments: offset in the file, size in memory, and virtual address.
@@ -33,7 +33,8 @@ struct Functions {
 }
 
 impl Symbols {
-    /// Records a mapping of a file: `text` is its place, `BEGIN-END OFFSET` in hexadecimal.
+    /// Records a mapping of a file: `text` has the range of addresses and the offset in the file, as
+    /// `BEGIN-END OFFSET` in hexadecimal.
     pub(super) fn map(&mut self, text: &str, file: &str) {
         let Some(mapping) = parsed(text, file) else { return };
         if !self.mappings.contains(&mapping) {

@@ -1,7 +1,7 @@
 //! A distribution of times that needs little memory, because there may be a million operations.
 //!
-//! Each power of two is cut into 32 equal cells, so a quantile is within 1.6 % of the times it stands for;
-//! only cells that have a time are held.
+//! Each power of two is cut into 32 equal cells, so a quantile is within 1.6 % of the exact value. Only cells
+//! with at least one time use memory.
 
 const CELL_BITS: u32 = 5;
 const MANTISSA_BITS: u32 = 52;
@@ -21,7 +21,7 @@ impl Times {
         self.count += 1;
         self.sum += ns;
         self.max = self.max.max(ns);
-        // Cells begin at 2^-4 ns.
+        // The first cell begins at 2^-4 ns.
         let cell = (ns.max(0.0625).to_bits() >> (MANTISSA_BITS - CELL_BITS))
             - (0.0625_f64.to_bits() >> (MANTISSA_BITS - CELL_BITS));
         let cell = cell.min(u64::from(u16::MAX)) as u16;

@@ -1,8 +1,8 @@
 //! The totals of tasks, streams and workers at the last restart of the measurement.
 //!
-//! The totals in the live table and in events of an end cover the whole life of a task, stream or worker. A
-//! window counts only what came after its start, so the live table's totals at that time are subtracted from
-//! both.
+//! The totals in the live table, and in the event that records an end, cover the whole life of a task, stream
+//! or worker. A window counts only what happened after the window's start, so the live table's totals at the
+//! window's start are subtracted from all later totals.
 
 use crate::TaskCounts;
 use crate::decoding::events::{Observation, StreamClosed, WorkerEnded};

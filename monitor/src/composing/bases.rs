@@ -1,5 +1,5 @@
-//! Decodes dispatches that are recorded as one event each: an event omits the values that its base contains,
-//! which is recorded in the same block of the element.
+//! Decodes dispatches that are recorded as one event each: the event omits the values that its base contains.
+//! The base is another event in the same block of the element.
 
 use crate::composing::dispatch::Outcome;
 use crate::decoding::events::KINDS;
@@ -16,7 +16,7 @@ use thalweg_space::reader::{Event, Fields};
 /// The maximal number of bases in a block.
 const BASES_MAX: u64 = 1 << 21;
 
-/// The base number of a task that is not a base.
+/// The base number in the event of a task's creation if this event is not a base.
 const NO_BASE: u64 = u32::MAX as u64;
 
 /// A dispatch as its event encodes it.
@@ -30,12 +30,12 @@ struct Encoded {
     outcome: Outcome,
     waits_for: Which,
     ready_by: Option<Which>,
-    /// The distance between the parents of two consecutive messages.
+    /// The difference between the indices of the parents of two consecutive messages written.
     step: Option<u64>,
     parent_offset: i64,
 }
 
-/// A stream, as a dispatch names it.
+/// A stream as the event of a dispatch names it.
 #[derive(Clone, Copy, Debug)]
 enum Which {
     None,
@@ -163,7 +163,7 @@ pub struct Bases {
 #[derive(Debug, Default)]
 struct OfWriter {
     bases: Vec<DispatchBase>,
-    /// The streams recorded for the next dispatch.
+    /// The last event that names streams of the next dispatch that are not those of its base.
     streams: DispatchStreams,
 }
 
@@ -199,7 +199,7 @@ impl Bases {
         in_order
     }
 
-    /// Remembers a task that was created and is a base.
+    /// Remembers the base in the event of a task's creation, if this event is a base.
     pub(crate) fn record_created(&mut self, writer: u64, created: &TaskCreated) -> bool {
         let TaskCreated { base_number: number, worker, task, input, output, .. } = *created;
         number == NO_BASE
@@ -214,7 +214,8 @@ impl Bases {
     }
 
     /// Forgets the bases of a writer after a loss of its events, because the next events are in another
-    /// block. Must not be called if only the kind of a single event is unknown.
+    /// block. The method must not be called if a single event could not be decoded, because the next events
+    /// are then in the same block.
     pub fn forget(&mut self, writer: u64) {
         self.writers.remove(&writer);
     }

@@ -16,10 +16,10 @@ use crate::decoding::observation::{Mode, Run};
 
 /// A dispatch of more messages than this is treated as damaged.
 const DISPATCH_MESSAGES_MAX: u64 = 1 << 22;
-/// Indices beyond this are treated as damaged.
+/// An event with a message's index beyond this is treated as damaged.
 const INDEX_MAX: u64 = 1 << 47;
-/// The maximal number of closed streams with dispatches still to come; beyond it, the oldest is reported as
-/// complete.
+/// The maximal number of closed streams that still wait for events of dispatches. If there are more, the
+/// stream that was closed first is reported as complete.
 const CLOSING_MAX: usize = 1 << 16;
 /// The number of mode changes kept.
 const MODES_MAX: usize = 1000;
@@ -39,7 +39,7 @@ pub(crate) struct Composer {
     pub(crate) structure: Structure,
     /// For each writer, the dispatch that is being composed.
     open: OpenDispatches,
-    /// A spare buffer, which replaces the writer's own while a dispatch is completed.
+    /// A spare record, which stands in for the record of a writer while the writer's dispatch is completed.
     spare: Option<Box<OpenDispatch>>,
     bases: Bases,
     closing: VecDeque<u64>,
@@ -91,7 +91,7 @@ impl Composer {
         self.unseen(writer, lost, sink);
     }
 
-    /// Records that events of a writer were not read.
+    /// Records that events of a writer are missing, but not those that its later events need.
     pub(crate) fn unseen(&mut self, writer: u64, lost: u64, sink: &mut Sink<'_>) {
         self.structure.gaps += 1;
         self.gapless_since = None;
@@ -121,8 +121,8 @@ impl Composer {
                 sink.observation(time, writer, observation);
                 let TaskDispatched { task, worker, duration_ticks, .. } = dispatched;
                 self.begin_dispatch(time, writer, task, worker, duration_ticks, sink);
-                // In that version, the events of the messages that a dispatch read and wrote come after its
-                // own event.
+                // The version that writes `exec.task_dispatched` records the messages of a dispatch after
+                // this event, so messages recorded before it are damaged.
                 self.malformed += self.open.of(writer).forget_messages();
             }
             Observation::StreamRead(read) => {
@@ -240,8 +240,8 @@ impl Composer {
         sink.observation(time, writer, observation);
     }
 
-    /// Records the other contents of the event of a task's creation: its worker, its first streams, and its
-    /// base.
+    /// Records all that the event of a task's creation contains: the task, its worker, its first streams, and
+    /// its base.
     fn created_with(&mut self, time: u64, writer: u64, created: &TaskCreated, sink: &mut Sink<'_>) {
         sink.observation(time, writer, &Observation::TaskCreated(*created));
         self.malformed += u64::from(!self.bases.record_created(writer, created));
@@ -371,7 +371,8 @@ impl Composer {
         }
     }
 
-    /// Keeps messages that were recorded before the end of their dispatch with their writer until that end.
+    /// Keeps messages that the writer recorded before its next dispatch ended, until the event of this
+    /// dispatch comes.
     fn record_told(
         &mut self,
         time: u64,
@@ -521,7 +522,8 @@ impl Composer {
     }
 
     fn tell_oldest_closing(&mut self, time: u64, writer: u64, sink: &mut Sink<'_>) {
-        // If dispatches are not recorded, a closed stream has no further events.
+        // If the run does not record dispatches, no further events of a closed stream come, so each closed
+        // stream is reported at once.
         let bound = if self.structure.dispatches == 0 { 0 } else { CLOSING_MAX };
         while self.closing.len() > bound {
             if let Some(stream) = self.closing.pop_front()
@@ -591,7 +593,7 @@ impl Composer {
     }
 }
 
-/// Copies the messages of a list, which is mostly empty, into the buffer.
+/// Copies a list of messages into the buffer. The list is mostly empty.
 fn runs_of(buffer: &mut Buffer, list: &[(u64, Run)]) -> Span {
     if list.is_empty() {
         return Span::default();

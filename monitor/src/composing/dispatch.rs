@@ -7,9 +7,9 @@ use crate::decoding::texts::Texts;
 /// An item of a batch.
 #[derive(Clone, Copy, Debug)]
 pub struct Item {
-    /// The time, in ticks of the program's clock.
+    /// The time of the item, in ticks of the program's clock.
     pub time: u64,
-    /// The writer that recorded it: a thread of the program.
+    /// The writer that recorded the item: a thread of the program.
     pub writer: u64,
     pub(crate) kind: u16,
     /// The content of the item.
@@ -32,7 +32,7 @@ pub enum What {
     },
     /// An event of another kind; `Batch::field` has its fields.
     Other {
-        /// The place of its first value in the batch's list of values.
+        /// The place of the event's first value in the batch's list of values.
         #[doc(hidden)]
         first: u32,
     },
@@ -50,11 +50,11 @@ pub struct Dispatch {
     pub task: u64,
     /// The worker; `None` if the task has a thread of its own.
     pub worker: Option<u64>,
-    /// The time at which it began.
+    /// The time at which the dispatch began.
     pub start: u64,
-    /// The time at which it ended.
+    /// The time at which the dispatch ended.
     pub end: u64,
-    /// The ticks of this time in which its thread was noticed to be runnable without a processor.
+    /// The ticks of the dispatch in which its thread was runnable without a processor and noticed this.
     pub kept: u64,
     /// The reason why the dispatch ended.
     pub outcome: Outcome,
@@ -68,7 +68,7 @@ pub struct Dispatch {
 }
 
 impl Dispatch {
-    /// The ticks in which the task ran.
+    /// The ticks of the dispatch without those in which its thread had no processor.
     pub fn busy(&self) -> u64 {
         self.end - self.start - self.kept
     }
@@ -107,20 +107,20 @@ pub struct Wait {
     pub task: u64,
     /// The reason for the wait.
     pub what: For,
-    /// The stream it waited for; 0 if it waited for any of several and the one that ended the wait is not
-    /// known.
+    /// The stream that the task waited for; 0 if the task waited for any of several streams and the one that
+    /// ended the wait is not known.
     pub stream: u64,
-    /// Whether the task waited for that stream alone and not for any of several.
+    /// Whether the task waited for `stream` alone and not for any of several.
     pub certain: bool,
     /// When the wait began.
     pub since: u64,
     /// The time at which the task was made ready and began to wait for a worker; not before `since`.
     pub woken: u64,
-    /// When the task ran.
+    /// When the wait ended, because the task ran or ended.
     pub until: u64,
-    /// Whether the task was made ready.
+    /// Whether the task was made ready during the wait.
     pub ended: bool,
-    /// Whether the task ended at that time, without reading or writing anything more.
+    /// Whether the wait ended because the task ended, without reading or writing anything more.
     pub cut: bool,
 }
 
@@ -156,7 +156,7 @@ pub(crate) struct Kind {
     pub(crate) fields: Vec<String>,
 }
 
-/// A part of one of the lists in a buffer.
+/// A part of one of the lists in a [`Buffer`].
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Span {
     first: u32,
@@ -181,7 +181,7 @@ pub(crate) struct Buffer {
 }
 
 impl Buffer {
-    /// Empties the buffer, but for the texts.
+    /// Empties the buffer, except for its texts.
     pub(crate) fn clear(&mut self) {
         self.items.clear();
         self.runs.clear();

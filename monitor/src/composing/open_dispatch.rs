@@ -1,10 +1,10 @@
-//! The records of each writer's present dispatch so far.
+//! What each writer has recorded so far about its present dispatch.
 
 use crate::decoding::events::Derived;
 use crate::decoding::observation::Run;
 use crate::ids::IdMap;
 
-/// The records of a dispatch so far.
+/// What a writer has recorded so far about a dispatch.
 #[derive(Default)]
 pub(super) struct OpenDispatch {
     pub(super) active: bool,
@@ -18,8 +18,8 @@ pub(super) struct OpenDispatch {
     pub(super) reads: Vec<Run>,
     pub(super) writes: Vec<Run>,
     pub(super) derived: Vec<Derived>,
-    /// Messages that descend from messages read from the base's input: the messages, the step between their
-    /// parents, and the offset of the first one's parent.
+    /// Messages that descend from messages read from the base's input: the messages, the step between the
+    /// indices of their parents, and the offset of the first message's parent.
     pub(super) descents: Vec<(Run, u64, i64)>,
     /// Messages that fail or are held in the dispatch, recorded before it.
     pub(super) failed: Vec<(u64, Run)>,
@@ -27,7 +27,7 @@ pub(super) struct OpenDispatch {
 }
 
 impl OpenDispatch {
-    /// Forgets the messages read and written, and returns the number of parts.
+    /// Forgets the messages read and written, and returns the number of events that recorded them.
     pub(super) fn forget_messages(&mut self) -> u64 {
         let parts = self.reads.len() + self.writes.len() + self.derived.len();
         self.reads.clear();
@@ -38,8 +38,8 @@ impl OpenDispatch {
     }
 }
 
-/// The records of all writers. Consecutive events often have the same writer, so the last place found is
-/// cached.
+/// What all writers have recorded about their present dispatches. Consecutive events often have the same
+/// writer, so the place of the last writer is cached.
 #[derive(Default)]
 pub(super) struct OpenDispatches {
     places: IdMap<usize>,
@@ -48,7 +48,7 @@ pub(super) struct OpenDispatches {
 }
 
 impl OpenDispatches {
-    /// The records of this writer.
+    /// What this writer has recorded about its present dispatch.
     #[inline]
     pub(super) fn of(&mut self, writer: u64) -> &mut OpenDispatch {
         if self.dispatches.get(self.last).is_none_or(|&(last, _)| last != writer) {

@@ -4,7 +4,7 @@ use crate::composing::timeline::Timeline;
 use crate::decoding::observation::{Mode, StreamTotals};
 use crate::ids::IdMap;
 
-/// Worker numbers from here on mean "a thread of its own".
+/// A task with this number, or a greater one, as its worker has a thread of its own.
 pub(crate) const OWN_THREAD: u64 = u32::MAX as u64;
 
 /// The tasks, streams and components that exist in a run, kept by the analysis for all monitors.
@@ -19,7 +19,7 @@ pub struct Structure {
     pub(crate) restarted: bool,
     /// Changes of mode since the start of the measurement.
     pub(crate) modes: Vec<(u64, Mode)>,
-    /// Gaps and dispatches since the start of the measurement.
+    /// The number of gaps in the events, and of dispatches, since the start of the measurement.
     pub(crate) gaps: u64,
     pub(crate) dispatches: u64,
     /// The time since which the sources have been paused, if they are.
@@ -29,7 +29,7 @@ pub struct Structure {
 /// A task.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Task {
-    /// Its component's site, 0 if it has none.
+    /// The site of the task's component, 0 if the task has none.
     pub component: u64,
     /// The number of the task's replica in the component.
     pub replica: u64,
@@ -70,12 +70,12 @@ pub struct Stream {
     pub(crate) role_settled: bool,
     /// Whether all events of this stream have been read.
     pub(crate) gone: bool,
-    /// Whether it was closed before the start of the measurement; events of its last dispatches may still
-    /// come.
+    /// Whether the stream was closed before the start of the measurement; events of its last dispatches may
+    /// still come.
     pub(crate) past: bool,
-    /// Its positions, recorded when it was closed.
+    /// The stream's positions, recorded when the stream was closed.
     pub(crate) totals: Option<StreamTotals>,
-    /// The messages that dispatches recorded for it.
+    /// The numbers of messages that dispatches recorded for the stream.
     pub(crate) seen: StreamTotals,
 }
 
@@ -92,7 +92,7 @@ pub enum Role {
 }
 
 impl Role {
-    /// The word used in reports.
+    /// The word for the role in reports.
     pub fn word(self) -> &'static str {
         match self {
             Role::Entry => "entry",
@@ -102,7 +102,7 @@ impl Role {
     }
 }
 
-/// Properties of a component besides its tasks.
+/// The known properties of a component.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Component {
     pub(crate) has_inputs: bool,
@@ -111,12 +111,12 @@ pub(crate) struct Component {
 }
 
 impl Structure {
-    /// A task that exists, or whose end is in this batch.
+    /// A task that exists, or whose end is in the present batch.
     pub fn task(&self, id: u64) -> Option<&Task> {
         self.tasks.get(&id)
     }
 
-    /// A stream that exists, or whose last event is in this batch.
+    /// A stream that exists, or whose last event is in the present batch.
     pub fn stream(&self, id: u64) -> Option<&Stream> {
         self.streams.get(&id)
     }

@@ -7,7 +7,7 @@ use crate::composing::dispatch::{For, Outcome, Wait};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Doing {
     pub(crate) what: For,
-    /// The stream that it waits for; 0 for any of several.
+    /// The stream that the task waits for; 0 for any of several.
     pub(crate) stream: u64,
 }
 
@@ -22,7 +22,7 @@ impl Doing {
     }
 }
 
-/// The time at which a task was made ready, and the stream that caused it.
+/// The time at which a task was made ready, and the stream that made it ready.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Woken {
     time: u64,
@@ -34,7 +34,7 @@ struct Woken {
 pub(crate) struct Timeline {
     /// The end of the known timeline, and the state since then.
     since: Option<(u64, Doing)>,
-    /// The first time it was made ready since its last dispatch began; `last` is the last time.
+    /// The first time that the task was made ready since its last dispatch began; `last` is the last time.
     first: Option<Woken>,
     last: Option<Woken>,
 }
@@ -56,7 +56,7 @@ impl Timeline {
     }
 
     /// Records a dispatch from `start` to `end`. Returns the dispatch's start, corrected so that dispatches
-    /// do not overlap, and the wait that it ended.
+    /// do not overlap, and the wait that the dispatch ended.
     pub(crate) fn dispatched(
         &mut self,
         task: u64,
@@ -70,9 +70,11 @@ impl Timeline {
         (begun.min(end), wait)
     }
 
-    /// Extends the timeline to `time` in its present state. Returns the wait until then.
+    /// Extends the timeline to `time`, as if the task's present state lasted until then. Returns this state
+    /// as a wait.
     pub(crate) fn until(&mut self, task: u64, time: u64) -> Option<Wait> {
-        // A wake-up before the wait began reached the task while it ran.
+        // A wake-up may have come before the wait began, while the task ran; its time is then moved to the
+        // wait's beginning.
         let ready = self.first.filter(|woken| woken.time <= time);
         self.first = self.last.filter(|last| last.time > time);
         self.last = self.first;
@@ -99,7 +101,8 @@ impl Timeline {
         })
     }
 
-    /// The wait at `time`, as if it ended then, or the start of the present run.
+    /// The wait that lasts at `time`, as if it ended then; if the task is running, its last wait, and the
+    /// start of its present dispatch.
     pub(crate) fn open(&self, task: u64, time: u64, running: bool) -> (Option<Wait>, Option<u64>) {
         let mut now = *self;
         match self.since {
@@ -112,12 +115,13 @@ impl Timeline {
         }
     }
 
-    /// The present state, the time since which it lasts, and whether the task has been made ready since.
+    /// The present state, the time since which it lasts, and whether the task has been made ready since its
+    /// last dispatch began.
     pub(crate) fn now(&self) -> Option<(u64, Doing, bool)> {
         self.since.map(|(since, doing)| (since, doing, self.first.is_some()))
     }
 
-    /// Restarts the measurement at `time`: earlier states are not reported.
+    /// Restarts the measurement at `time`: the timeline before `time` is not reported.
     pub(crate) fn restart(&mut self, time: u64) {
         if let Some((since, doing)) = self.since {
             self.since = Some((since.max(time), doing));
@@ -145,12 +149,12 @@ mod tests {
         task.made_ready(180, 7);
         let (_, wait) = task.dispatched(1, 200, 230, doing(For::Room, 8));
         assert_eq!(told(wait), Some((For::Input, 7, 30, 20)));
-        // A notification while the task ran, before the wait began, leaves no wait at all.
+        // If a task is made ready while it still runs, it waits for nothing afterwards but its worker.
         task.made_ready(225, 8);
         let (_, wait) = task.dispatched(1, 240, 250, doing(For::Input, 0));
         assert_eq!(told(wait), Some((For::Room, 8, 0, 10)));
-        // The task was made ready twice, for this dispatch and during it; it waited for any of several
-        // streams.
+        // The task waited for any of several streams, and was made ready before its dispatch began and again
+        // during the dispatch.
         task.made_ready(255, 5);
         task.made_ready(265, 6);
         let (_, wait) = task.dispatched(1, 260, 270, doing(For::Input, 7));
@@ -160,8 +164,8 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever events a timeline gets (also out of order, or overlapping), waits and dispatches cover it
-        /// exactly once.
+        /// Whatever events a timeline gets (also out of order, or overlapping), waits and dispatches cover
+        /// the timeline exactly once.
         #[test]
         fn states_cover_the_timeline(
             steps in prop::collection::vec((0u64..50, 0u64..50, 0u8..4, prop::option::of(0u64..120)), 1..60),

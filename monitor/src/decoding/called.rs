@@ -1,7 +1,8 @@
 //! Names of the tasks and streams to which events refer.
 //!
-//! Events refer to tasks and streams by numbers. Their components and ends were recorded at their creation;
-//! the live table contains them for tasks and streams that still exist.
+//! Events refer to tasks and streams by numbers. The component of a task, and the ends of a stream, were
+//! recorded when the task or stream was created. For tasks and streams that still exist, the live table
+//! contains them as well.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -11,7 +12,7 @@ use thalweg_space::reader::{Event, KindInfo, SpaceReader};
 use crate::decoding::names::Names;
 use crate::decoding::observation::{LiveRow, live_rows};
 
-/// The number of ended tasks and streams that are remembered.
+/// The number of ended tasks and streams whose names are still known.
 const ENDED_MAX: usize = 1 << 16;
 
 /// The tasks and streams of a run.
@@ -55,7 +56,7 @@ struct Stream {
     writer: u64,
 }
 
-/// The meaning of a number in an event.
+/// What an id in an event refers to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refers {
     /// A task's id.
@@ -96,8 +97,8 @@ impl Called {
         Ok(())
     }
 
-    /// Learns the names that an event gives to tasks and streams. Each event must be passed here before
-    /// [`Called::name`] is called for its numbers.
+    /// Learns the names that an event gives to tasks and streams. Each event must be passed to this method
+    /// before [`Called::name`] is called for ids in the event.
     pub fn note(&mut self, event: &Event<'_>) {
         let field = |name: &str| event.kind.field(name).map_or(0, |field| event.u64(field));
         match event.kind.name.as_str() {
@@ -148,8 +149,9 @@ impl Called {
         self.tasks.get(&task).map(|task| task.component)
     }
 
-    /// The name of a task or stream: a task's is its component's path, with the replica in brackets if there
-    /// are several; a stream without a name is called by its ends.
+    /// The name of a task or stream. The name of a task is the path of its component, with the replica in
+    /// brackets if the component has several tasks; a stream without a name is named by the tasks at its
+    /// ends.
     pub fn name(&self, what: Refers, id: u64, names: &Names) -> Option<String> {
         match what {
             Refers::Task => {

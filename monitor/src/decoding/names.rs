@@ -1,4 +1,4 @@
-//! The names and component paths behind the numbers in events.
+//! The names and component paths for which the numbers in events stand.
 
 use std::collections::HashMap;
 
@@ -10,7 +10,7 @@ const SITE_DEPTH_MAX: usize = 256;
 /// The path under which tasks without a component, such as the run's own, are listed.
 pub(crate) const NO_COMPONENT: &str = "(no component)";
 
-/// The texts behind the numbers in events.
+/// The texts for which the numbers in events stand.
 #[derive(Clone, Debug, Default)]
 pub struct Names {
     /// Components by site.
@@ -31,7 +31,7 @@ pub struct SiteName {
 }
 
 impl Names {
-    /// The component at a site; one that is not in the catalog is named by its number.
+    /// The component of a site. If the catalog lacks the site, the component is named by the site's number.
     pub fn site(&self, site: u64) -> SiteName {
         self.sites.get(&site).cloned().unwrap_or_else(|| SiteName {
             path: if site == 0 { NO_COMPONENT.to_owned() } else { format!("component {site}") },
@@ -44,7 +44,8 @@ impl Names {
         self.names.get(&name).cloned()
     }
 
-    /// A task's name: its component's path, and its replica in brackets if there are several.
+    /// A task's name: the path of its component, and the number of its replica in brackets if the component
+    /// has several tasks.
     pub fn task(&self, component: u64, replica: u64, several: bool) -> String {
         let path = self.site(component).path;
         if several { format!("{path}[{replica}]") } else { path }

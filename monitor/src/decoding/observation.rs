@@ -1,8 +1,8 @@
 //! The decoded form of a run's events and of the rows of its live table.
 //!
-//! This module uses no code of the observed program: the types of events are generated from the descriptions
-//! of their kinds ([`crate::decoding::events`]). Times are ticks of the space's clock; ids are unique in the
-//! process and never reused, 0 meaning "none"; indices of messages count from 0 in each stream.
+//! This module shares no code with the observed program: the types of events are generated from the
+//! descriptions of the kinds ([`crate::decoding::events`]). Times are ticks of the space's clock; ids are
+//! unique in the process and never reused, 0 meaning "none"; indices of messages count from 0 in each stream.
 
 use thalweg_space::reader::{LiveView, RowFinder};
 
@@ -73,8 +73,8 @@ impl StreamWrote {
 }
 
 impl StreamWrote {
-    /// The distance between the parents of two consecutive messages, if these messages descend from messages
-    /// read from the base's input.
+    /// The difference between the indices of the parents of two consecutive messages written, if these
+    /// messages descend from messages read from the base's input.
     pub(crate) fn step(&self) -> Option<u64> {
         match self.descent {
             StreamWroteDescent::EachFromNext => Some(1),
@@ -97,7 +97,7 @@ impl From<Run> for StreamWrote {
 }
 
 impl Derived {
-    /// The messages written that descend from others.
+    /// The written messages whose descent this event records.
     #[inline]
     pub fn child(&self) -> Run {
         Run { stream: self.stream, first: self.first, count: self.count }
@@ -119,14 +119,14 @@ impl RecordHeld {
 }
 
 impl ModeChanged {
-    /// The mode, if this version knows it.
+    /// The new mode; `None` if this version of the monitor does not know it.
     pub fn known(&self) -> Option<Mode> {
         Mode::from_number(self.mode)
     }
 }
 
 impl WorkerEnded {
-    /// The worker's time besides dispatching and waiting.
+    /// The part of the worker's time in which it neither dispatched tasks nor waited.
     pub fn besides(&self) -> Besides {
         Besides { own_ticks: self.own_ticks, kept_ticks: self.kept_ticks }
     }
@@ -136,12 +136,12 @@ impl WorkerEnded {
 const NOT_TOLD: u64 = u64::MAX;
 
 impl ThreadUsed {
-    /// The time in which it was runnable without a processor, if known.
+    /// The time in which the thread was runnable without a processor, if known.
     pub fn delayed(&self) -> Option<u64> {
         (self.delayed_ns != NOT_TOLD).then_some(self.delayed_ns)
     }
 
-    /// The worker's time besides dispatching and waiting.
+    /// The part of the worker's time in which it neither dispatched tasks nor waited.
     pub fn besides(&self) -> Besides {
         Besides { own_ticks: self.own_ticks, kept_ticks: self.kept_ticks }
     }
@@ -176,7 +176,7 @@ impl TaskEnded {
         }
     }
 
-    /// Whether it ended by a panic or another failure.
+    /// Whether the task ended by a panic or another failure.
     pub fn ended_badly(&self) -> bool {
         self.failed || self.panicked
     }
@@ -186,7 +186,7 @@ impl TaskEnded {
 const NOT_PLACED: u64 = u32::MAX as u64 - 1;
 
 impl TaskCreated {
-    /// The further contents of the task's event, which former versions recorded as separate events.
+    /// The parts of the event of a task's creation that former versions recorded as separate events.
     pub(crate) fn besides(&self) -> [Option<Observation>; 3] {
         let TaskCreated { task, worker, input, output, capacity, writer_before, .. } = *self;
         let writer = if writer_before == 0 { 0 } else { task.saturating_sub(writer_before) };
@@ -202,7 +202,7 @@ impl TaskCreated {
 }
 
 impl BriefTaskEnded {
-    /// The contents of this version's event that other versions record as separate events.
+    /// The events as which other versions record the contents of this event.
     pub(crate) fn parts(&self) -> [Option<Observation>; 3] {
         let closed = |stream: u64, written: u64| {
             (stream != 0).then(|| StreamClosed { stream, written, read: written, dropped: 0 }.into())
@@ -231,34 +231,34 @@ impl StreamClosed {
     }
 }
 
-/// A worker's time besides dispatching and waiting, up to a moment.
+/// The time, up to a moment, in which a worker neither dispatched tasks nor waited.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Besides {
     /// The worker's own work, such as waking other threads and moving tasks.
     pub own_ticks: u64,
-    /// The time in which it was runnable without a processor.
+    /// The time in which the worker was runnable without a processor.
     pub kept_ticks: u64,
 }
 
 /// Totals of a task's life.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TaskTotals {
-    /// The time in which it ran.
+    /// The time in which the task ran.
     pub busy_ticks: u64,
-    /// The time in which it waited for messages.
+    /// The time in which the task waited for messages.
     pub input_wait_ticks: u64,
-    /// The time in which it waited for room.
+    /// The time in which the task waited for room.
     pub output_wait_ticks: u64,
-    /// The time in which it was ready but did not run.
+    /// The time in which the task was ready but did not run.
     pub ready_ticks: u64,
-    /// Dispatches, reads and writes, where they are recorded.
+    /// The numbers of dispatches, of messages read and of messages written, if they were recorded.
     pub counts: Option<TaskCounts>,
 }
 
 /// Counts of a task's life.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TaskCounts {
-    /// The number of its dispatches.
+    /// The number of the task's dispatches.
     pub dispatches: u64,
     /// Messages it read.
     pub reads: u64,
@@ -269,15 +269,16 @@ pub struct TaskCounts {
 /// The positions of a stream.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StreamTotals {
-    /// Messages written to it.
+    /// Messages written to the stream.
     pub written: u64,
-    /// Messages read from it.
+    /// Messages read from the stream.
     pub read: u64,
     /// Messages that will never be read, because the reader has ended.
     pub dropped: u64,
 }
 
-/// A row of the live table: a task, stream, stream's sizes or worker that existed when the space was read.
+/// A row of the live table: a task, a stream, the sizes of a stream's messages, or a worker that existed when
+/// the space was read.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum LiveRow {
     /// A task.
@@ -286,28 +287,28 @@ pub enum LiveRow {
         task: u64,
         /// The task's state.
         state: LiveState,
-        /// Its component's site.
+        /// The site of the task's component.
         component: u64,
-        /// The number of its replica.
+        /// The number of the task's replica.
         replica: u64,
-        /// The worker it is on.
+        /// The worker that runs the task.
         worker: u64,
-        /// The task's totals at its last publication.
+        /// The task's totals when it last published them.
         totals: TaskTotals,
     },
     /// A stream.
     Stream {
         /// Its id.
         stream: u64,
-        /// Its name in the catalog.
+        /// The stream's name in the catalog.
         name: u64,
-        /// The task that reads it.
+        /// The task that reads the stream.
         reader: u64,
         /// The task that writes the stream.
         writer: u64,
-        /// Messages it can hold.
+        /// The number of messages that the stream can hold.
         capacity: u64,
-        /// Its positions at the last publication.
+        /// The stream's positions when its ends last published them.
         totals: StreamTotals,
     },
     /// The sizes of a stream's messages.
@@ -321,29 +322,29 @@ pub enum LiveRow {
     Worker {
         /// Its id.
         worker: u64,
-        /// The core it is pinned to, −1 if none.
+        /// The core that the worker's thread is pinned to, −1 if none.
         core: i64,
-        /// The task it was on, 0 if none.
+        /// The task that the worker ran when it last published, 0 if none.
         task: u64,
-        /// Index of the message it was on.
+        /// The index of the message that the worker processed when it last published.
         message: u64,
-        /// The time in which it ran tasks.
+        /// The time in which the worker ran tasks.
         busy_ticks: u64,
-        /// The time in which it had no task to run.
+        /// The time in which the worker had no task to run.
         waiting_ticks: u64,
         /// When it started.
         started: u64,
-        /// When it ended or last published.
+        /// When the worker ended or last published its row.
         updated: u64,
         /// The number of its dispatches.
         dispatches: u64,
-        /// The time of a reading of the clock on its thread, in picoseconds; 0 if not recorded.
+        /// The time of a reading of the clock on the worker's thread, in picoseconds; 0 if not recorded.
         clock_reading_ps: u64,
-        /// Whether it was parked when it last published.
+        /// Whether the worker was parked when it last published its row.
         parked: bool,
-        /// The time for which it was parked, until it last published.
+        /// The time for which the worker was parked, until it last published its row.
         parked_ticks: u64,
-        /// Whether it has ended.
+        /// Whether the worker has ended.
         ended: bool,
     },
 }
@@ -353,7 +354,7 @@ pub enum LiveRow {
 pub enum LiveState {
     /// The task is new and has not run.
     Idle,
-    /// Waiting for its worker.
+    /// The task waits for its worker.
     Ready,
     /// Running.
     Running,
@@ -427,7 +428,7 @@ impl From<Row> for LiveRow {
     }
 }
 
-/// The rows that the monitor knows.
+/// The rows of the live table whose kinds the monitor knows.
 pub fn live_rows(views: &[LiveView]) -> Vec<LiveRow> {
     let mut finder = RowFinder::new(ROWS);
     let known = views.iter().filter_map(|view| {

@@ -4,13 +4,13 @@
 use crate::decoding::events::{StreamSizeCounts, StreamSizes};
 use crate::decoding::rows::MessageSizesRow;
 
-/// The number of cells in a row, each of which contains four buckets.
+/// The number of cells in a row of the live table; each cell contains four buckets.
 const CELLS: usize = 7;
 const IN_CELL: usize = 4;
 /// The number of buckets in a power of two at the finest width.
 const FINEST: f64 = 32.0;
-/// The logarithm of the widest bucket in units of the finest one: the widest covers 2^7 of the finest, which
-/// is 4 powers of two.
+/// The binary logarithm of the width of the widest bucket in units of the finest one: the widest bucket
+/// covers 2^7 of the finest, which is 4 powers of two.
 const COARSEST: u64 = 7;
 
 /// The distribution of the sizes of a stream's messages.
@@ -33,7 +33,7 @@ pub struct Sizes {
 pub(crate) struct Bucket {
     /// The geometric mean of the bucket's bounds, in bytes.
     pub(crate) bytes: f64,
-    /// The part of the messages that have such a size.
+    /// The part of the messages whose size is in the bucket.
     pub(crate) share: f64,
 }
 

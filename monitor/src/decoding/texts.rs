@@ -12,7 +12,7 @@ pub struct Text {
 pub(crate) struct Texts(String);
 
 impl Texts {
-    /// Keeps a text; broken UTF-8 is replaced.
+    /// Keeps a text; bytes that are not valid UTF-8 are replaced.
     pub(crate) fn keep(&mut self, text: &[u8]) -> Text {
         let first = self.0.len();
         self.0.push_str(&String::from_utf8_lossy(text));

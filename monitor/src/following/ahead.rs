@@ -13,8 +13,8 @@ use crate::following::analysis::Analysis;
 use crate::following::follower::Decoder;
 use crate::monitor::wants;
 
-/// The number of events in a batch: about half a millisecond of work, so passing a batch between threads
-/// costs little in comparison.
+/// The number of events in a batch: about half a millisecond of work, so that passing a batch between threads
+/// costs little compared with its work.
 const STEPS: usize = 2048;
 /// The maximal number of batches that were read and not yet analysed.
 const WAITING: usize = 4;
@@ -58,7 +58,7 @@ pub(super) struct Steps {
 }
 
 impl Steps {
-    /// Makes the calls and removes them. The texts must have been moved out before.
+    /// Makes all buffered calls and empties the buffer. The texts must have been moved out before.
     pub(super) fn make(&mut self, into: &mut impl Decoded) {
         for step in self.steps.drain(..) {
             match step {
@@ -76,7 +76,8 @@ impl Steps {
     }
 }
 
-/// The kinds that an analysis on another thread wants, and the number that the next kind gets there.
+/// The kinds that an analysis on another thread wants, and the number that the analysis gives to the next
+/// kind.
 pub(super) struct Wanted {
     pub(super) names: Vec<String>,
     pub(super) next: u16,

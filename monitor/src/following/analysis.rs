@@ -6,9 +6,9 @@
 //! in flight that exist at a time. Tasks and streams that ended are added to sums by component (and by pair
 //! of components, for streams); of single tasks only the busiest are kept.
 //!
-//! Counts and shares come from the events where every event was seen and the mode was full throughout; else
-//! from the totals that tasks, streams and workers publish in the live table and record at their end, which
-//! no overwritten event can falsify. Latencies, waits and occupancies need the events.
+//! Counts and shares come from the events if every event was read and the mode was full throughout; else from
+//! the totals that tasks, streams and workers publish in the live table and record at their end, which no
+//! overwritten event can falsify. Latencies, waits and occupancies can be computed from events only.
 
 use std::collections::HashSet;
 
@@ -28,7 +28,7 @@ use crate::monitors::built_in;
 use crate::report::{ModeSpan, Note, Report, State, Window};
 use crate::verdict;
 
-/// The number of items in a batch: a batch fits into the first-level cache.
+/// The number of items in a batch: a batch of this size fits into the first-level cache.
 const BATCH: usize = 256;
 /// A batch is passed to the monitors early if its texts have more bytes than this.
 const TEXT_BYTES: usize = 1 << 16;
@@ -62,7 +62,8 @@ pub struct Analysis<'m> {
     /// The number of readings of the clock, estimated from changes of time or writer between events.
     clock_readings: u64,
     notes: Vec<Note>,
-    /// Whether the buffered texts belong to events that arrive in several batches.
+    /// Whether the buffered texts belong to events of which some are not yet processed, so that the texts
+    /// must be kept.
     has_texts_to_come: bool,
 }
 
@@ -103,8 +104,8 @@ impl<'m> Analysis<'m> {
         }
     }
 
-    /// Adds a monitor, which publishes after those added earlier; it should be added before the first event
-    /// is observed.
+    /// Adds a monitor, which publishes after those added earlier; a monitor should be added before the first
+    /// event is observed.
     pub fn add(&mut self, monitor: Box<dyn Monitor + 'm>) {
         let mut listening = Listening { monitor, wanted: Vec::new() };
         listening.learn(&self.kinds);
@@ -127,7 +128,7 @@ impl<'m> Analysis<'m> {
         }
     }
 
-    /// Declares that gaps in this writer's events do not make any other events incomplete.
+    /// Declares that a loss of this writer's events does not make the events of other writers incomplete.
     pub(crate) fn may_lack(&mut self, writer: u64) {
         self.composer.samplers.push(writer);
     }
@@ -240,7 +241,7 @@ impl<'m> Analysis<'m> {
         self.composer.forget_ended();
     }
 
-    /// Processes decoded events and their texts, and empties both.
+    /// Processes decoded events and their texts, and empties `steps`.
     pub(super) fn take_steps(&mut self, steps: &mut Steps) {
         self.deliver();
         std::mem::swap(&mut self.buffer.texts, &mut steps.texts);
@@ -315,7 +316,7 @@ impl<'m> Analysis<'m> {
         report.notes.extend(notes(&report, &self.notes, structure));
         report.verdict = verdict::verdict(&report);
         let wrong = report.contradictions();
-        // A test that makes a report fails here if its accounts do not add up.
+        // In builds with debug assertions, such as tests, a report whose accounts do not add up panics here.
         debug_assert_eq!(wrong, Vec::<String>::new(), "the report's accounts do not add up");
         report.notes.extend(not_adding_up(&wrong));
         shorten(&mut report, self.options.top);
@@ -332,7 +333,7 @@ impl<'m> Analysis<'m> {
         started.chain(structure.begin).min().unwrap_or(end).min(end)
     }
 
-    /// The last moment known of the run.
+    /// The last known moment of the run.
     fn end(&self, ending: &Ending) -> u64 {
         let updated = ending.rows.iter().filter_map(|row| match row {
             LiveRow::Worker { updated, .. } => Some(*updated),
@@ -364,8 +365,8 @@ impl<'m> Analysis<'m> {
         structure.modes.extend(mode.map(|mode| (structure.begin.unwrap_or(0), mode)));
     }
 
-    /// Reads from a live row what no event has recorded yet. Returns the row's task if it runs: on a thread
-    /// of its own, or on the worker whose row names it, and if it has not stopped since.
+    /// Reads from a live row what no event has recorded yet. Returns the row's task if the task was running
+    /// and has not stopped since. A task runs on a thread of its own, or on the worker whose row names it.
     fn take_row(&mut self, row: &LiveRow, on_workers: &HashSet<u64>) -> Option<u64> {
         let structure = &mut self.composer.structure;
         match *row {

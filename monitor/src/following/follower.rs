@@ -1,5 +1,5 @@
-//! Turns the events of a space into observations: each kind is found in the catalog by name, and its fields
-//! are looked up once.
+//! Turns the events of a space into observations: each kind is found in the catalog by name, and the places
+//! of the kind's fields are looked up once.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -27,12 +27,13 @@ use crate::report::{Limits, MessageTimes, Report, SpaceInfo, State};
 const SAMPLER: &str = "sampler";
 /// The number of items read from the space at a time.
 const POLL_ITEMS: usize = 1 << 16;
-/// The time before a window from which all events are read: it shows which tasks wait, and which messages are
-/// under way.
+/// All events are read from this long before a window, because they show which tasks wait, and which messages
+/// are in streams, when the window begins.
 const LEAD: Duration = Duration::from_secs(1);
-/// Kinds that describe the flow of messages, and the bases against which later dispatches of a block are
-/// encoded. Before a window begins, only Thalweg's other kinds are needed, which record the tasks and streams
-/// that exist; the block in which the window begins is read from its beginning.
+/// Kinds that describe the flow of messages, and the bases of dispatches. Their events are not read from long
+/// before a window; Thalweg's other kinds are, because they record the tasks and streams that exist. The
+/// block in which the window begins is read from its beginning, because the block's dispatches need its
+/// bases.
 const FLOW: &[&str] = &[
     "exec.dispatch",
     "exec.dispatch_base",
@@ -58,7 +59,7 @@ const FLOW: &[&str] = &[
 ];
 
 /// Whether events of this kind are needed from long before a window, because they record tasks and streams.
-/// The content of a kind that Thalweg does not define is unknown.
+/// The events of a kind that Thalweg does not define are not needed, because their content is unknown.
 fn says_what_exists(kind: &str) -> bool {
     KINDS.iter().any(|known| known.name == kind) && !FLOW.contains(&kind)
 }
@@ -141,7 +142,7 @@ pub fn stories<F: Feed>(feed: &F, messages: &[MessageId]) -> Result<Vec<Story>, 
     Ok(stories)
 }
 
-/// The story of one of several messages that were followed together.
+/// The story of `message`, which was followed together with other messages.
 fn part_of(found: &Found, message: &str) -> Story {
     let mut hops = found.hops.iter().skip_while(|hop| hop.message != message);
     let first = hops.next().cloned();
@@ -150,7 +151,7 @@ fn part_of(found: &Found, message: &str) -> Story {
     Story { message: message.to_owned(), input, hops, cut_short: found.cut_short }
 }
 
-/// The place in the feed of a space by its number in ids.
+/// The place in the feed of the space that ids name by the number `space`.
 fn place(feed: &impl Feed, space: u32) -> Option<usize> {
     let at = if feed.is_single() { 0 } else { (space as usize).checked_sub(1)? };
     (at < feed.spaces().len()).then_some(at)
@@ -184,16 +185,16 @@ pub struct Follower<'m, F = ScopeFeed> {
     top: usize,
     /// The state of each of the feed's spaces.
     parts: Vec<Part<'m>>,
-    /// Monitors for the space at one place of the feed; the other spaces get none.
+    /// The monitors for the space at one place of the feed, if only this space gets monitors.
     only: Option<Only<'m>>,
     /// Makes a monitor for each space.
     each: Option<Each<'m>>,
 }
 
-/// Makes a monitor for the space at a place.
+/// A function that makes a monitor for the space at a place of the feed.
 type Each<'m> = Box<dyn FnMut(usize) -> Box<dyn Monitor + 'm> + 'm>;
 
-/// Monitors for the space at a place.
+/// A place in the feed, and the monitors for the space at this place.
 type Only<'m> = (usize, Vec<Box<dyn Monitor + 'm>>);
 
 /// The state of one space.
@@ -201,14 +202,15 @@ struct Part<'m> {
     decoder: Decoder,
     analysis: Analysis<'m>,
     alive: bool,
-    /// The tasks and messages that the workers were on at the first look.
+    /// The tasks and messages on which the workers of a live process were when their rows were first read.
     watch: Option<Watch>,
     /// Bytes of events that were written before the measurement began; `None` if unknown.
     bytes_before: Option<u64>,
-    /// The published times of the full disk before the measurement began, if known.
+    /// The times that the run had published in [`Seen::disk_ns`] when the measurement began, if known.
     disk_before: Option<[f64; 2]>,
     damage: Vec<String>,
-    /// The last data read from the space, for reports after the space was removed.
+    /// The data last read from the space. They are kept, because a report may be made after the space was
+    /// removed.
     seen: Seen,
 }
 
@@ -219,7 +221,7 @@ struct Seen {
     names: Names,
     mode: Option<Mode>,
     event_bytes: Option<u64>,
-    /// The time for which the disk was full, and the part of it in which the run waited.
+    /// The time for which the disk was full, and the part of this time in which the run waited.
     disk_ns: Option<[f64; 2]>,
     limits: Option<Limits>,
 }
@@ -289,7 +291,7 @@ impl<'m, F: Feed> Follower<'m, F> {
         Ok(follower)
     }
 
-    /// Adds a part for each space that the feed has found since the last call.
+    /// Starts the analysis of each space that the feed has found since the last call of this method.
     fn meet(&mut self) -> Result<(), Error> {
         let Follower { feed, top, parts, only, each } = self;
         for reader in &feed.spaces()[parts.len()..] {
@@ -347,7 +349,8 @@ impl<'m, F: Feed> Follower<'m, F> {
             match self.poll_some() {
                 Ok(count) if count < POLL_ITEMS => return taken + count as u64,
                 Ok(count) => taken += count as u64,
-                // The space's directory was removed; its open files have been read to the end.
+                // If the space's directory was removed, no more can be read: the files that were open have
+                // been read to their end.
                 Err(_) if self.feed.spaces().iter().any(SpaceReader::is_gone) => break,
                 Err(error) => match self.parts.first_mut() {
                     Some(first) => first.damage.push(format!("{error:#}")),
@@ -381,7 +384,7 @@ impl<'m, F: Feed> Follower<'m, F> {
         }
     }
 
-    /// Whether a process lives and has not ended its run.
+    /// Whether some process of the feed lives and has not ended its run.
     pub fn is_running(&self) -> bool {
         let mut parts = self.parts.iter().zip(self.feed.spaces());
         parts.any(|(part, reader)| part.alive && reader.info().is_ok_and(|info| !info.finished))
@@ -504,8 +507,8 @@ impl<'m> Part<'m> {
         top: usize,
         analysis: impl FnOnce(Options) -> Analysis<'m>,
     ) -> Result<Part<'m>, Error> {
-        // The process is checked before the events are read, so one that ends meanwhile is reported as alive
-        // and not as killed.
+        // The process is checked before the events are read, so a process that ends while they are read is
+        // reported as alive and not as killed.
         let alive = reader.is_alive();
         let mut analysis = analysis(Options { ns_per_tick: 1e9 / reader.info()?.clock.hz(), top });
         // Lost samples do not mean that other events of the run are missing.
@@ -552,7 +555,7 @@ impl<'m> Part<'m> {
         }
     }
 
-    /// Reads the data again if the space still exists; returns whether it does.
+    /// Reads the data of [`Seen`] again if the space still exists; returns whether the space exists.
     fn see(&mut self, reader: &SpaceReader) -> Result<bool, Error> {
         match Seen::read(reader) {
             Ok(seen) => self.seen = seen,
@@ -570,8 +573,8 @@ impl<'m> Part<'m> {
         if is_there && self.alive && !info.finished {
             self.watch = Some(Watch::begin(reader, true));
         }
-        // For a window before the run's end, and for an archive that ends before its process did, the state
-        // afterwards is unknown.
+        // If the window ends before the run does, or the archive ends before its process did, the process
+        // counts as running, because its later state is unknown.
         let cut = self.decoder.until.filter(|_| self.decoder.is_cut);
         let state = match (info.finished || !is_there, self.alive) {
             _ if cut.is_some() => State::Running,
@@ -619,7 +622,8 @@ impl<'m> Part<'m> {
 /// A worker that stays on the same message of the same task for this long is considered hanging.
 const STUCK: Duration = Duration::from_millis(250);
 
-/// A first look at which task and message each worker of a live process is on.
+/// The first of two looks at the rows of workers of a live process, which show on which message of which task
+/// each worker is.
 struct Watch {
     first: Vec<LiveRow>,
     at: Instant,
@@ -633,8 +637,9 @@ impl Watch {
         Watch { first, at: Instant::now(), ticks: reader.info().map_or(0, |info| info.clock.now()) }
     }
 
-    /// Returns the workers that are still on the same message, and the latest possible start of that state in
-    /// ticks. If some have not moved since the first look, looks again after [`STUCK`].
+    /// Returns the workers that are still on the message on which they were at the first look, each with the
+    /// latest possible time, in ticks, at which it began to process the message. If a worker has not moved
+    /// since the first look, the rows are read again after [`STUCK`].
     fn stuck(mut self, reader: &SpaceReader, rows: &[LiveRow]) -> HashMap<u64, u64> {
         self.first.retain(|row| rows.contains(row));
         if self.first.is_empty() {
@@ -643,7 +648,8 @@ impl Watch {
         std::thread::sleep(STUCK.saturating_sub(self.at.elapsed()));
         let rows = live_rows(&reader.live_rows().unwrap_or_default());
         self.first.retain(|row| rows.contains(row));
-        // The time was published when the previous dispatch ended; mode off publishes none.
+        // The worker published `updated` when its previous dispatch ended. In mode off, workers publish no
+        // times.
         let publishes = mode_setting(reader, |setting| setting.value).is_some_and(|mode| mode != Mode::Off);
         let since = |row: &LiveRow| match *row {
             LiveRow::Worker { worker, updated, .. } if publishes && updated > 0 => {
@@ -661,7 +667,8 @@ fn in_task(row: &LiveRow) -> bool {
     matches!(row, LiveRow::Worker { task: 1.., ended: false, .. })
 }
 
-/// The value of the setting `monitor.mode`, or its default (the mode at the start), if this setting exists.
+/// The value of the setting `monitor.mode`, or its default, which is the mode at the start; `None` if the
+/// setting does not exist.
 fn mode_setting(reader: &SpaceReader, which: impl Fn(&SettingView) -> u64) -> Option<Mode> {
     let settings = reader.settings().ok()?;
     let setting = settings.iter().find(|setting| setting.name == "monitor.mode")?;
@@ -670,15 +677,15 @@ fn mode_setting(reader: &SpaceReader, which: impl Fn(&SettingView) -> u64) -> Op
     choice.map_or_else(|| Mode::from_number(value), |word| Mode::from_word(word))
 }
 
-/// The limits on the run that its settings impose.
+/// The values of the settings that limit the run's dispatches and its messages in flight.
 pub(super) fn limits(reader: &SpaceReader) -> Option<Limits> {
     let settings = reader.settings().ok()?;
     let value = |name: &str| settings.iter().find(|setting| setting.name == name).map(|s| s.value);
     Some(Limits { quantum: value("exec.quantum")?, unfinished: value("exec.unfinished")? })
 }
 
-/// The times that a run with an archive has published: how long its disk was full, and how long of that the
-/// run waited.
+/// The times that a run with an archive has published: how long the archive's disk was full, and for how much
+/// of this time the run waited.
 fn disk_ns(reader: &SpaceReader) -> Option<[f64; 2]> {
     let settings = reader.settings().ok()?;
     let published = |name: &str| settings.iter().find(|setting| setting.name == name).map(|s| s.value as f64);
@@ -687,14 +694,14 @@ fn disk_ns(reader: &SpaceReader) -> Option<[f64; 2]> {
 
 /// A known kind and the places of its fields.
 struct Known {
-    /// Its place in [`KINDS`].
+    /// The kind's place in [`KINDS`].
     number: u16,
     fields: Fields,
 }
 
-/// The follower's use of a kind's events.
+/// What the follower does with the events of a kind.
 enum Use {
-    /// The events are the runtime's.
+    /// The events are the runtime's and are decoded.
     Known(Box<Known>),
     /// Some monitor wants these events; the kind has this number.
     Wanted(u16),
@@ -705,7 +712,7 @@ enum Use {
 /// Turns events into observations.
 #[derive(Default)]
 pub(super) struct Decoder {
-    /// The use of each kind, by the kind's index; `None` before the kind's first event.
+    /// What is done with the events of each kind, by the kind's index; `None` before the kind's first event.
     kinds: Vec<Option<Use>>,
     /// Kinds with a known name but unexpected fields.
     strange: Vec<String>,

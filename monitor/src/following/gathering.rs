@@ -2,8 +2,8 @@
 //! space.
 //!
 //! Each space is analysed by itself, because accounts, modes and clocks differ between processes. Counts and
-//! times are added up; values that cannot be added (distributions, the texts of modes) remain in the parts'
-//! reports, which the combined report contains.
+//! times are added up; values that cannot be added (distributions, the texts of modes) are given only in the
+//! reports on the single spaces, which the combined report contains.
 
 use crate::ids::{StreamId, TaskId, WorkerId};
 use crate::lineage::story::{Hop, Story};
@@ -13,7 +13,8 @@ use crate::report::{
 };
 use crate::verdict::{rule_names, say};
 
-/// Adds the space's number to the names in a story; 0 stands for the only space and changes nothing.
+/// Adds the space's number to the names in a story; nothing changes if the number is 0, which stands for the
+/// only space.
 pub(super) fn of_space(mut story: Story, space: u32) -> Story {
     if space == 0 {
         return story;
@@ -72,7 +73,7 @@ pub(super) fn gathered(mut parts: Vec<Report>, top: usize) -> Report {
     whole
 }
 
-/// A space among several.
+/// The number of a space among several, from 1.
 #[derive(Clone, Copy)]
 struct Place(u32);
 
@@ -204,7 +205,7 @@ impl Place {
     }
 }
 
-/// The session's directory, which is above those of its spaces.
+/// The description of a session: its directory contains the directories of its spaces.
 fn session(parts: &[Report]) -> SpaceInfo {
     let path = parts.first().and_then(|part| std::path::Path::new(&part.space.path).parent());
     let hosts: std::collections::BTreeSet<&str> = parts.iter().map(|part| part.space.host.as_str()).collect();
@@ -270,7 +271,8 @@ fn throughput(parts: &[Report]) -> Throughput {
     }
 }
 
-/// Counts add up; the distribution of latencies is reported where a single space has them.
+/// The latencies of several spaces: counts are added; the distributions are reported only if a single space
+/// has latencies.
 fn latency(parts: &[Report]) -> Latency {
     let all = || parts.iter().map(|part| &part.latency);
     let mut measured = all().filter(|latency| latency.end_to_end.is_some());
@@ -306,7 +308,7 @@ fn overhead(parts: &[Report]) -> Overhead {
     }
 }
 
-/// Adds the waiting of one space; shares are of the waiting in all spaces.
+/// Adds the waiting of one space; the shares are computed from the waiting time of all spaces.
 fn gather_waiting(whole: &mut Report, part: &Report) {
     let (to, from) = (&mut whole.waiting, &part.waiting);
     to.total_ns += from.total_ns;
@@ -325,8 +327,8 @@ fn gather_waiting(whole: &mut Report, part: &Report) {
     to.roots.sort_by(|a, b| b.ns.total_cmp(&a.ns));
 }
 
-/// The verdict of the part whose rule comes first in the order of rules, because an earlier rule explains the
-/// findings of later ones.
+/// Of the verdicts on the spaces, the one whose rule comes first in the order of rules, because an earlier
+/// rule explains the findings of later ones.
 fn verdict(parts: &[Report]) -> Option<Verdict> {
     let asked = |report: &&Report| {
         rule_names().position(|rule| rule == report.verdict.finding.rule).unwrap_or(usize::MAX)
@@ -334,7 +336,7 @@ fn verdict(parts: &[Report]) -> Option<Verdict> {
     parts.iter().min_by_key(asked).map(|part| part.verdict.clone())
 }
 
-/// A note that describes each process, and the process's own notes.
+/// A note that describes each process, and the notes of its report.
 fn notes(parts: &[Report]) -> Vec<Note> {
     let mut notes = Vec::new();
     for (n, part) in parts.iter().enumerate() {

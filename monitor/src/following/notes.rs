@@ -6,7 +6,8 @@ use crate::monitor::Moment;
 use crate::report::{self, Note, Report, State};
 use crate::wording::counted;
 
-/// The given notes, and the notes that follow from the report's content.
+/// The notes that were added while the events were analysed, and the notes that follow from the report's
+/// content.
 pub(crate) fn notes(report: &Report, given: &[Note], structure: &Structure) -> Vec<Note> {
     let mut notes = given.to_vec();
     let mut note = |code: &str, text: String| notes.push(Note { code: code.to_owned(), text });
@@ -83,7 +84,7 @@ pub(crate) fn notes(report: &Report, given: &[Note], structure: &Structure) -> V
     notes
 }
 
-/// A note that the report's accounts do not add up, if they do not.
+/// A note that names an account of the report that does not add up, if there is one.
 pub(crate) fn not_adding_up(wrong: &[String]) -> Option<Note> {
     let first = wrong.first()?;
     let text = format!(
@@ -149,8 +150,8 @@ pub(crate) fn places(report: &Report, moment: &Moment<'_>) -> Vec<Note> {
     notes
 }
 
-/// The boxes with a thread of their own that ran when the process died, and the index of the message each was
-/// on.
+/// The boxes with a thread of their own that ran when the process died, and for each the index of the message
+/// that it processed.
 fn killed_alone(moment: &Moment<'_>) -> Vec<(String, u64)> {
     let alone = |row: &LiveRow| {
         let LiveRow::Task { task, state: LiveState::Running, totals, .. } = *row else { return None };

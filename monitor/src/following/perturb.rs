@@ -1,19 +1,20 @@
 //! Finds out whether the flow depends on a task by slowing this task in the live run.
 //!
 //! Periods with a delay for each message alternate with periods at the task's usual speed (the reverse of
-//! Coz's virtual speed-up, SOSP 2015). The task's *sensitivity* is the growth of the network's time for an
-//! input message divided by the growth of the task's own time for it: with 1, the flow depends on this task
-//! alone; with 0, the flow does not depend on it.
+//! Coz's virtual speed-up, SOSP 2015). The task's *sensitivity* is the growth of the time that the network
+//! takes for an input message, divided by the growth of the time that the task takes for it: with 1, the flow
+//! depends on this task alone; with 0, the flow does not depend on it.
 //!
-//! The two tasks with the largest sensitivities are also slowed together, unless the flow depends on one task
+//! The two tasks with the largest sensitivities are also slowed at the same time, unless the flow depends on one task
 //! alone. Delays of tasks that share a resource add up; of tasks that limit the flow side by side, such as two
 //! equally loaded stages on two workers, the second delay adds nothing.
 //!
-//! If the flow depends on a task, and not on that of the component which the report before named, the slowed
-//! task becomes the verdict, and the evidence gives the former verdict.
+//! If the flow depends on a task, and does not depend on a task of the component that the report's verdict
+//! names, the verdict is replaced by one that names the slowed task. The evidence of the new verdict states
+//! the former one.
 //!
-//! A delay ends when the setting is taken back, and by itself at a time that the run knows, so a delay also ends
-//! if this program is killed.
+//! Each delay is stored with the time at which it ends, so a delay ends even if this program is killed before
+//! it can remove the delay.
 
 use std::error;
 use std::fmt;
@@ -30,17 +31,18 @@ use crate::report::{
 };
 use crate::verdict::thresholds::{ADDED, DEPENDS, INDEPENDENT, NOT_ADDED};
 
-/// The length of each measurement.
+/// The length of each period in which the flow is measured.
 const EACH: Duration = Duration::from_millis(250);
-/// The wait after a change, in which messages that were in flight leave the network.
+/// The wait after a delay was set or removed, in which messages that were in flight leave the network.
 const SETTLE: Duration = Duration::from_millis(50);
-/// The number of tasks tried, the most suspected first.
+/// The number of tasks that are slowed, the most likely limit first; one source and one sink may be slowed in
+/// addition.
 const TASKS_MAX: usize = 3;
 const PAIRS: usize = 5;
-/// The delay of a message as a share of its service time; it is at least [`DELAY_NS_MIN`].
+/// The delay of a message as a share of its service time; the delay is at least [`DELAY_NS_MIN`].
 const LONGER: f64 = 0.5;
 const DELAY_NS_MIN: f64 = 20.0;
-/// The extra time after which a delay that was not withdrawn ends by itself.
+/// A delay that was not removed ends by itself this long after the time at which it should have been removed.
 const GRACE: Duration = Duration::from_secs(1);
 /// The interval in which events are read and `stop` is called.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
@@ -48,9 +50,9 @@ const LOOK_EVERY: Duration = Duration::from_millis(20);
 /// The result of slowing tasks.
 #[derive(Clone, Debug)]
 pub struct Perturbed {
-    /// The report of the time before the first delay, with the sensitivities among its measurements.
+    /// The report on the time before the first delay; its measurements include the sensitivities.
     pub report: Report,
-    /// The tasks that were slowed, in the order of suspicion.
+    /// The tasks that were slowed, the most likely limit first.
     pub tried: Vec<Tried>,
     /// The two tasks that were slowed together; `None` if the flow depends on one task alone, or if only one
     /// task was slowed.
@@ -201,7 +203,8 @@ impl Tried {
     }
 }
 
-/// The reason why tasks were not slowed, or not all of them. In each case the run's settings are restored.
+/// The reason why tasks were not slowed, or why not all of them were slowed. In each case the run's settings
+/// are restored.
 #[derive(Debug)]
 pub enum Unperturbed {
     /// The run had ended before the measurement.
@@ -248,8 +251,9 @@ impl From<Error> for Unperturbed {
     }
 }
 
-/// Measures the live run in the directory `path` for `first`, with `top` as in [`crate::Options`]; then slows
-/// the tasks that may limit it, each by turns. Ends early when `stop` returns true.
+/// Measures the live run in the directory `path` for the duration `first`, with `top` as in
+/// [`crate::Options`]; then slows the tasks that may limit the flow, one after the other, each in alternate
+/// periods. Ends early when `stop` returns true.
 ///
 /// # Errors
 /// When the run ends before the measurement does, no message enters the network, `stop` returns true, or the
@@ -307,7 +311,8 @@ fn inputs(report: &Report) -> u64 {
     report.components.iter().filter(source).filter_map(|component| component.work.messages_out).sum()
 }
 
-/// The tasks to slow: those of the component that the verdict names, then the busiest; and of sources and of sinks the busiest one.
+/// The tasks to slow: first those of the component that the verdict names, then the busiest, [`TASKS_MAX`] in
+/// all; in addition the first source and the first sink in this order.
 fn suspects(report: &Report) -> Vec<&Task> {
     let busy = |task: &Task| task.work.shares.map_or(0.0, |shares| shares.busy);
     let mut tasks: Vec<&Task> =
@@ -323,7 +328,7 @@ fn does_something(task: &Task) -> bool {
     task.work.messages_in > Some(0) || task.work.messages_out > Some(0)
 }
 
-/// What kind of limit a task of the component is, if it is one.
+/// The kind of verdict that would name a task of the component as the limit: task, source or sink.
 fn role(report: &Report, component: &str) -> VerdictKind {
     let known = report.components.iter().find(|known| known.path == component);
     match known.map(|known| (known.work.messages_in, known.work.messages_out)) {
@@ -333,8 +338,8 @@ fn role(report: &Report, component: &str) -> VerdictKind {
     }
 }
 
-/// Makes the task on which the flow depends the verdict, if that is sure and the verdict before names a component on which the flow does
-/// not depend, or none.
+/// Replaces the verdict by one that names the task on which the flow depends, if this is sure, and if the
+/// former verdict names no component or one on which the flow does not depend.
 fn overrule(report: &mut Report, tried: &[Tried]) {
     let Some(found) = contradicting(report, tried) else { return };
     let before = std::mem::take(&mut report.verdict.words.text);
@@ -362,7 +367,7 @@ fn overrule(report: &mut Report, tried: &[Tried]) {
     report.verdict = Verdict::of(finding, Words { text, evidence, suggestion: None });
 }
 
-/// The task on which the flow surely depends, if that contradicts the verdict.
+/// The task on which the flow surely depends, if this contradicts the verdict.
 fn contradicting<'t>(report: &Report, tried: &'t [Tried]) -> Option<&'t Tried> {
     use VerdictKind::{Burst, Nothing, Replica, Sink, Source, Task, Unclear};
     let names_nothing = matches!(report.verdict.finding.kind, Nothing | Unclear);
@@ -413,7 +418,7 @@ impl Live<'_> {
         }
     }
 
-    /// Input messages per second, from now on.
+    /// Measures the input messages per second, after [`SETTLE`] and for [`EACH`].
     fn rate(&mut self) -> Result<f64, Unperturbed> {
         self.wait(SETTLE)?;
         let report = self.window(EACH)?;
@@ -454,7 +459,8 @@ impl Live<'_> {
         for pair in 0..PAIRS {
             let mut rates = [0.0; 2];
             for half in 0..2 {
-                // The order within a pair alternates, so a drift of the machine's speed favours neither side.
+                // The order of the periods with and without delay alternates from pair to pair, so a drift of
+                // the machine's speed, or of the cost of messages, favours neither side.
                 let slowed = (pair + half) % 2;
                 let delay = (slowed == 1).then(|| Delay::of(&self.reader, delays)).transpose()?;
                 rates[slowed] = self.rate()?;
@@ -521,7 +527,7 @@ mod tests {
     use super::*;
     use crate::ids::TaskId;
 
-    /// A task that was slowed, with a sensitivity and its interval.
+    /// A task that was slowed, with its sensitivity and the ends of the sensitivity's interval.
     fn tried(name: &str, named: bool, [least, sensitivity, most]: [f64; 3]) -> Tried {
         let task = TaskRef { id: TaskId::of(1), name: name.to_owned() };
         Tried {
@@ -537,7 +543,8 @@ mod tests {
         }
     }
 
-    /// The verdict after tasks were slowed of which a rule named that of `net/a`.
+    /// The verdict after the tasks `tried` were slowed, if a rule's verdict of the kind `kind` named the
+    /// component `net/a` before.
     fn after(kind: VerdictKind, tried: &[Tried]) -> Verdict {
         let mut report = Report::empty();
         let words = Words { text: "net/a limits the flow.".to_owned(), ..Words::default() };
@@ -590,13 +597,14 @@ mod tests {
         let depends = || tried("net/b", false, [0.6, 0.9, 1.1]);
         let kept =
             |kind, slowed: &[Tried]| assert!(after(kind, slowed).finding.rule.is_empty(), "{slowed:?}");
-        // The flow depends on both, or what is named was not slowed.
+        // The verdict is kept if the flow depends on the named task as well, or if the named task was not
+        // slowed.
         kept(VerdictKind::Task, &[tried("net/a", true, [0.5, 0.8, 1.0]), depends()]);
         kept(VerdictKind::Task, &[depends()]);
-        // Their intervals overlap.
+        // The verdict is kept if the intervals of the two sensitivities overlap.
         kept(VerdictKind::Task, &[tried("net/a", true, [-0.1, 0.05, 0.7]), depends()]);
         kept(VerdictKind::Task, &[innocent(), tried("net/b", false, [0.0, 0.9, 1.1])]);
-        // Slowing tasks does not refute that a worker has too much to do, or that tasks wait in a circle.
+        // Verdicts that name a worker or a deadlock are kept, because slowing tasks cannot refute them.
         kept(VerdictKind::Worker, &[innocent(), depends()]);
         kept(VerdictKind::Deadlock, &[innocent(), depends()]);
     }

@@ -1,5 +1,5 @@
-//! Cuts a recording into windows of the same length and makes a report of each: these show how certain a
-//! verdict is and when it changed.
+//! Cuts a recording into windows of the same length and makes a report on each window. The reports show how
+//! certain a verdict is, and when it changed.
 
 use thalweg_space::Error;
 use thalweg_space::reader::{Feed, Item, SpaceReader};
@@ -14,13 +14,15 @@ use crate::report::{Report, State};
 const POLL_ITEMS: usize = 1 << 16;
 /// The maximal number of tasks in a window's report.
 const TOP: usize = 64;
-/// The least length of a window; in shorter windows, dispatches that cross an edge dominate.
+/// The least length of a window; in shorter windows, dispatches that cross an end of the window would distort
+/// the shares of time.
 const WINDOW_NS: f64 = 5e6;
 /// The least number of windows from which a confidence is computed.
 const WINDOWS_MIN: usize = 6;
 
-/// Up to `count` windows of the run of a feed's one space, each with its report; the reports do not give the
-/// position of their window. The list is empty if the run was too short or not every dispatch was recorded.
+/// Up to `count` windows of the run of a feed with one space, each with its report; the reports themselves do
+/// not contain the window's position in the run. The list is empty if the run was too short or not every
+/// dispatch was recorded.
 ///
 /// # Errors
 /// When the space cannot be read.

@@ -6,11 +6,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::kernel::Doing;
 use super::{SleepsFor, Still};
 
-/// A runnable thread counts as kept from the processor if it ran for less than this share of the time and
-/// waited for more than [`DELAYED_SHARE`].
+/// A runnable thread counts as kept from the processor if it had a processor for less than this share of the
+/// time and waited for more than [`DELAYED_SHARE`].
 const RAN_SHARE: f64 = 0.25;
 const DELAYED_SHARE: f64 = 0.5;
-/// A box is an alarm only if it takes longer than this multiple of the 99.9 % quantile of its messages.
+/// A box raises an alarm only if it works on a message for longer than this multiple of the 99.9 % quantile
+/// of its messages.
 const TIMES: f64 = 2.0;
 
 /// The state of a task according to its row.
@@ -29,10 +30,10 @@ pub(super) enum State {
 /// The observed state of a thread.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct ThreadSeen {
-    /// `None`: it has ended, or nothing is known.
+    /// What the thread does; `None` if it has ended or nothing is known.
     pub(super) doing: Option<Doing>,
-    /// The share of the observed time in which it ran; `delayed` is the share in which it was runnable
-    /// without a processor.
+    /// The share of the observed time in which the thread ran; `delayed` is the share in which the thread was
+    /// runnable without a processor.
     pub(super) ran: f64,
     pub(super) delayed: f64,
 }
@@ -41,19 +42,20 @@ pub(super) struct ThreadSeen {
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct TaskSeen {
     pub(super) state: State,
-    /// Its worker; `None`: it has a thread of its own.
+    /// The task's worker; `None` if the task has a thread of its own.
     pub(super) worker: Option<u64>,
-    /// Whether that worker idles: then none of its tasks is ready, even if a row says so.
+    /// Whether the task's worker is idle. A task of an idle worker is not ready, even if its row says so.
     pub(super) worker_idles: bool,
     /// The time for which the task has not changed.
     pub(super) still_ns: u64,
-    /// The 99.9 % quantile of the times of its component's messages; `None` if no message has been finished.
+    /// The 99.9 % quantile of the times that the task's component takes for a message; `None` if no message
+    /// has been finished.
     pub(super) usual_ns: Option<f64>,
-    /// The thread that the task is on, if it is on one.
+    /// The thread that runs the task, if one does.
     pub(super) thread: ThreadSeen,
 }
 
-/// The observed state of a stream; the number of its reader or writer is 0 if it has none.
+/// The observed state of a stream; the number of the reader or writer is 0 if the stream has none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct StreamSeen {
     pub(super) id: u64,
@@ -62,7 +64,7 @@ pub(super) struct StreamSeen {
     /// The number of messages in the stream.
     pub(super) held: u64,
     pub(super) capacity: u64,
-    /// The time since the stream last became empty or non-empty, full or not full.
+    /// The time since the stream last changed between empty and not empty, or between full and not full.
     pub(super) still_ns: u64,
 }
 
@@ -73,12 +75,12 @@ pub(super) struct Seen {
     pub(super) streams: Vec<StreamSeen>,
 }
 
-/// The state of a task that has stood still.
+/// Why a task has made no progress.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Judged {
     pub(super) still: Still,
     pub(super) sleeps_for: Option<SleepsFor>,
-    /// The task that it waits for, and the stream between them.
+    /// The task that the judged task waits for; `stream` is the stream between the two tasks.
     pub(super) waits_for: Option<u64>,
     pub(super) stream: Option<u64>,
     /// The root of the wait: the last task in the chain of tasks that wait for each other.
@@ -86,8 +88,8 @@ pub(super) struct Judged {
     pub(super) is_alarm: bool,
 }
 
-/// The states of the tasks that have stood still for `stable_ns`. A box that runs for no longer than its
-/// recorded times allow counts as making progress, unless its thread is kept from the processor.
+/// The reasons why tasks have made no progress for `stable_ns`. A box that runs for no longer than its usual
+/// times counts as making progress, unless its thread is kept from the processor.
 pub(super) fn judge(seen: &Seen, stable_ns: u64) -> BTreeMap<u64, Judged> {
     let still = |task: &TaskSeen| task.still_ns >= stable_ns;
     let mut judged: BTreeMap<u64, Judged> = BTreeMap::new();
@@ -138,8 +140,8 @@ fn one(seen: &Seen, id: u64, task: &TaskSeen, stable_ns: u64) -> Option<Judged> 
     })
 }
 
-/// Judges a waiting task with a thread of its own. Such a task is never ready for long: its row says `ready`
-/// also while it waits for its streams.
+/// Judges a waiting task with a thread of its own. The row of such a task says `ready` also while the task
+/// waits for its streams, so the state `ready` is not believed.
 fn own_thread(seen: &Seen, id: u64, task: &TaskSeen, stable_ns: u64) -> Option<Judged> {
     let sleeps = matches!(task.thread.doing, Some(Doing::Sleeps(SleepsFor::Lock | SleepsFor::Other)));
     // After a message or room in a stream arrives, the waiting thread sleeps until the kernel has woken it.
@@ -158,7 +160,7 @@ fn own_thread(seen: &Seen, id: u64, task: &TaskSeen, stable_ns: u64) -> Option<J
     one(seen, id, &TaskSeen { state, ..*task }, stable_ns)
 }
 
-/// Judges a task that its thread is running.
+/// Judges a task that is running on its thread.
 fn in_box(seen: &Seen, id: u64, task: &TaskSeen, stable_ns: u64) -> Option<Judged> {
     let of = |still| Judged {
         still,
@@ -172,7 +174,8 @@ fn in_box(seen: &Seen, id: u64, task: &TaskSeen, stable_ns: u64) -> Option<Judge
         seen.streams.iter().any(|stream| stream.reader == id),
         seen.streams.iter().any(|stream| stream.writer == id),
     );
-    // A source or sink checks from time to time whether it must stop.
+    // A source or sink that waits for the outside uses some processor time, because it checks regularly
+    // whether it must stop.
     let idles = task.thread.ran + task.thread.delayed < RAN_SHARE;
     let outside = match task.thread.doing {
         // The task waits for input from outside the network.
@@ -190,7 +193,7 @@ fn in_box(seen: &Seen, id: u64, task: &TaskSeen, stable_ns: u64) -> Option<Judge
         return Some(Judged { is_alarm: false, ..of(still) });
     }
     // The recorded times of a box do not account for other programs on the processor, so a thread that is
-    // kept from it is reported whatever the record says.
+    // kept from its processor is reported even if its box may run for longer.
     if is_kept(&task.thread) {
         return Some(of(Still::Kept));
     }
@@ -237,9 +240,9 @@ fn ahead(seen: &Seen, id: u64, task: &TaskSeen) -> Option<u64> {
 }
 
 /// The tasks that are deadlocked: none of them can ever continue, and one of them waits for room. A task can
-/// continue as soon as one of the tasks that it waits for can, or if it waits for an unknown task. Some tasks
-/// wait for one of their streams only, which rows do not show; their deadlocks may be missed, but no false
-/// deadlock is reported.
+/// continue as soon as one of the tasks that it waits for can, or if it waits for an unknown task. Rows do
+/// not show that a task waits for only one of its streams, so a deadlock of such tasks may be missed, but no
+/// false deadlock is reported.
 fn deadlocked(seen: &Seen, judged: &BTreeMap<u64, Judged>) -> BTreeSet<u64> {
     let helpers: BTreeMap<u64, Vec<u64>> = judged
         .iter()

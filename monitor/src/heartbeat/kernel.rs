@@ -26,13 +26,13 @@ pub(super) struct Used {
     pub(super) delayed_ns: u64,
 }
 
-/// The threads of a process; none if it has ended.
+/// The threads of a process; empty if the process has ended.
 pub(super) fn threads(pid: u32) -> Vec<u32> {
     let listed = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
     listed.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
 }
 
-/// The thread of a process with this name, if exactly one has it.
+/// The thread with this name in a process, if exactly one thread has the name.
 pub(super) fn thread_called(pid: u32, name: &str) -> Option<u32> {
     let is_called = |thread: &u32| {
         let told = fs::read_to_string(format!("/proc/{pid}/task/{thread}/comm"));
@@ -65,8 +65,8 @@ pub(super) fn used(pid: u32, thread: u32) -> Option<Used> {
     Some(Used { ran_ns: words.next()?.ok()?, delayed_ns: words.next()?.ok()? })
 }
 
-/// The state in `/proc/PID/task/TID/stat`, which follows the name in parentheses; the name may contain any
-/// character.
+/// The state in `/proc/PID/task/TID/stat`. The state follows the last `)`, because the thread's name in
+/// parentheses may contain any character.
 fn state_of(stat: &str) -> Option<char> {
     stat.rsplit_once(')')?.1.trim_start().chars().next()
 }

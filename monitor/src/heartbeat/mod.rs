@@ -1,9 +1,9 @@
 //! Heartbeats: which tasks, threads and processes make no progress, and why.
 //!
 //! A scope gives the latest event of every element and the rows of all tasks, streams and workers. For a task
-//! that has not changed for a while, more is read: the rows of the streams around it, its thread in the
-//! kernel, and the recorded times of its component's messages. Nothing is read between two looks; the
-//! recorded times are read only when a task makes no progress in its box.
+//! that has not changed for a while, the rows of its streams and the kernel's state of its thread are read as
+//! well. The recorded times of its component's messages are read only when the task makes no progress in its
+//! box. Nothing is read between two looks.
 
 mod judging;
 mod kernel;
@@ -32,15 +32,16 @@ pub enum Still {
     Ended,
     /// The task has failed.
     Failed,
-    /// Its process was killed, or died.
+    /// The process was killed, or died.
     Killed,
     /// The thread or process is stopped by a signal or a debugger.
     Stopped,
-    /// The task waits for others that wait for it, so that none can ever continue.
+    /// The task waits in a circle of tasks that wait for one another, so that none of them can ever continue.
     Deadlock,
-    /// The task sleeps in its box for longer than its messages usually take.
+    /// The task sleeps in its box for longer than its component usually takes for a message.
     Asleep,
-    /// The task runs in its box for longer than its messages usually take, perhaps in an endless loop.
+    /// The task runs in its box for longer than its component usually takes for a message, perhaps in an
+    /// endless loop.
     Running,
     /// The task's thread is runnable but gets no processor.
     Kept,
@@ -61,30 +62,30 @@ pub struct Standing {
     pub pid: u32,
     /// The task; `None` for a whole process or a thread without tasks.
     pub task: Option<u64>,
-    /// The name: of a task the path of its component, of a thread the name of its element.
+    /// The name: the path of the task's component, or the name of the element that the thread writes.
     pub name: String,
-    /// Why it makes no progress.
+    /// Why the task, thread or process makes no progress.
     pub still: Still,
-    /// The time for which it has been observed unchanged.
+    /// The time for which the task, thread or process has been observed without a change.
     pub for_ns: u64,
-    /// What a thread that sleeps in a box sleeps for.
+    /// What the thread sleeps for, if it sleeps in a box.
     pub sleeps_for: Option<SleepsFor>,
     /// The index of the message being processed, for a task in its box.
     pub message: Option<u64>,
     /// The 99.9 % quantile of the times of its component's messages; `None` if no message has been finished
     /// or times are not recorded.
     pub usual_ns: Option<f64>,
-    /// The task that it waits for.
+    /// The task that this task waits for.
     pub waits_for: Option<String>,
     /// The stream between the task and the task that it waits for.
     pub stream: Option<u64>,
-    /// The root of its wait: the last task in the chain of waits, if that is another task than the one it
-    /// waits for.
+    /// The root of the wait: the last task in the chain of tasks that wait for each other, if it is not
+    /// `waits_for`.
     pub leads_to: Option<String>,
-    /// The kind of the last event of its element.
+    /// The kind of the last event in the element that the thread writes.
     pub last_event: Option<String>,
-    /// Whether this is a fault: it is not if the task has ended without failure, waits for other tasks, or
-    /// waits for input from outside.
+    /// Whether the lack of progress is a fault. It is none if the task has ended without failure, waits for
+    /// other tasks, or waits for input from outside.
     pub is_alarm: bool,
 }
 
@@ -134,7 +135,7 @@ struct Watched {
     stopped: Option<Instant>,
 }
 
-/// The last change of a value.
+/// A value that was observed repeatedly, and the time of its last change.
 #[derive(Clone, Copy, Debug)]
 struct Pulse<T> {
     last: T,
@@ -143,7 +144,7 @@ struct Pulse<T> {
 }
 
 impl<T: PartialEq> Pulse<T> {
-    /// Records the present state; if it has changed, returns how long the previous state lasted.
+    /// Records the present value; if the value has changed, returns how long the previous value lasted.
     fn beat(pulse: &mut Option<Pulse<T>>, now: T, at: Instant) -> Option<Duration> {
         match pulse {
             Some(pulse) if pulse.last == now => {
@@ -169,20 +170,20 @@ struct Thread {
     name: String,
     last_event: String,
     pulse: Option<Pulse<u64>>,
-    /// Its processor time when it was first observed without progress, and the time of that observation.
+    /// The time at which the thread was first observed without progress, and its processor time then.
     used: Option<(Instant, kernel::Used)>,
-    /// Whether it has been observed asleep or stopped since then.
+    /// Whether the thread has been observed asleep or stopped since it was first observed without progress.
     slept: bool,
 }
 
-/// The data of one process in a pull of the scope.
+/// The data of one process that a pull of the scope returned.
 #[derive(Debug, Default)]
 struct Shown {
     seen: Seen,
     names: HashMap<u64, String>,
-    /// Counters of each task. The counters change while the task makes progress.
+    /// The state and counters of each task. They change while the task makes progress.
     signatures: HashMap<u64, [u64; 6]>,
-    /// The task and message that each worker is on.
+    /// The task and message that each worker is processing.
     workers: HashMap<u64, (u64, u64)>,
 }
 
@@ -208,7 +209,7 @@ impl Heartbeat {
         usual.max(self.scope.price().wait())
     }
 
-    /// The read errors since the last call.
+    /// The read errors since the last call of this method.
     pub fn problems(&mut self) -> Vec<String> {
         std::mem::take(&mut self.problems)
     }
@@ -336,15 +337,16 @@ impl Shown {
         self.names.insert(id, name);
         self.signatures
             .insert(id, [state as u64, dispatches, reads, writes, worker.unwrap_or(OWN_THREAD), 0]);
-        // If single messages are not recorded, only their mean time is known; one message in a thousand takes
-        // far longer.
+        // If single messages are not recorded, only the mean of their times is known, so the 99.9 % quantile
+        // is taken as a multiple of the mean.
         let mean_ns = (reads > 0 && busy > 0).then(|| busy as f64 / reads as f64);
         let usual_ns = mean_ns.map(|mean_ns| MEANS * mean_ns);
         self.seen.tasks.insert(id, TaskSeen { state, worker, usual_ns, ..TaskSeen::default() });
     }
 
     /// Corrects the states of tasks by the rows of workers: a task named in a worker's row runs on this
-    /// worker, even if the task's own row differs, because that row is written when its dispatch ends.
+    /// worker, even if the task's own row differs, because the task's row is written only when its dispatch
+    /// ends.
     fn settle(&mut self) {
         for of in self.seen.tasks.values_mut() {
             let on = of.worker.and_then(|worker| self.workers.get(&worker));
@@ -360,8 +362,8 @@ impl Shown {
     }
 }
 
-/// The 99.9 % quantile as a multiple of the mean, if only the mean is known: with exponential times, one
-/// message in a thousand takes more than 6.9 times the mean.
+/// The factor from the mean to the 99.9 % quantile, for messages of which only the mean time is known: with
+/// exponential times, one message in a thousand takes more than 6.9 times the mean.
 const MEANS: f64 = 7.0;
 
 impl Watched {
@@ -388,7 +390,8 @@ impl Watched {
             for found in found.into_iter().filter(|found| !found.name.starts_with("worker ")) {
                 self.writers.insert(found.number, found.thread);
             }
-            // Another thread creates a worker's element before the worker's thread begins.
+            // A worker's thread is found by its name, because another thread creates the worker's element
+            // before the worker's thread begins.
             if let Some(number) = name.strip_prefix("worker ") {
                 let thread = kernel::thread_called(self.pid, &format!("thalweg-{number}"));
                 self.writers.insert(writer, thread.unwrap_or(0));
@@ -468,13 +471,14 @@ impl Watched {
         }
     }
 
-    /// Measures how long each task has made no progress, and reads the state of its thread if that is long.
+    /// Measures how long each task has made no progress, and reads the state of its thread if it made none
+    /// for long.
     fn measure(&mut self, shown: &mut Shown, at: Instant, stable: Duration) {
         let mut slots: HashMap<u64, Pulse<[u64; 6]>> = HashMap::with_capacity(shown.signatures.len());
         for (id, signature) in &mut shown.signatures {
             if thread_of(&self.threads, *id, None).is_some() {
-                // Each check of a source or sink whether it must stop is a dispatch, so only its messages
-                // show progress.
+                // A source or sink dispatches also to check whether it must stop, so only its numbers of
+                // messages show progress.
                 (signature[0], signature[1]) = (0, 0);
             }
             let mut pulse = self.tasks.remove(id);
@@ -558,8 +562,8 @@ impl Watched {
         }
     }
 
-    /// Reports the threads of a program without tasks. Their usual times are unknown, so only states that are
-    /// wrong for any thread raise an alarm.
+    /// Reports the threads of a program without tasks. How long their calls usually take is unknown, so only
+    /// states that are a fault for any thread raise an alarm.
     fn threads_alone(&mut self, at: Instant, stable: Duration) -> Vec<Standing> {
         let still = |thread: &Thread| {
             thread
@@ -616,7 +620,7 @@ fn thread_of(threads: &HashMap<u32, Thread>, task: u64, worker: Option<u64>) -> 
 }
 
 impl Standing {
-    /// The state in words, without the name.
+    /// The reason for the lack of progress in words, without the name of the task, thread or process.
     pub fn text(&self) -> String {
         let time = seconds(self.for_ns as f64);
         let peer = self.waits_for.as_deref();

@@ -5,14 +5,14 @@ use std::time::{Duration, Instant};
 
 use thalweg_scope::{Backlog, Leaf, Scope, Sketch, Target, Tree, View};
 
-/// The time for which a record is used before it is read again.
+/// The time for which the recorded times of a component are used before they are read again.
 const HOLDS: Duration = Duration::from_secs(10);
-/// The approximate maximal number of tuples that are read of a process's past.
+/// The approximate maximal number of tuples that are read from the past events of a process.
 const TUPLES_MAX: u64 = 4_000_000;
 /// The quantile of message times that is used as the longest usual time.
 const QUANTILE: f64 = 0.999;
 
-/// The records of the processes of a scope, by number of process and component.
+/// The recorded message times of a scope's components, by the process's number and the component.
 #[derive(Debug, Default)]
 pub(super) struct Records {
     usual_ns: HashMap<(u32, String), f64>,
@@ -48,7 +48,7 @@ fn read(space: &std::path::Path) -> Result<HashMap<String, Sketch>, thalweg_scop
         for tuple in pulled.batch.tuples() {
             let number = |name: &str| tuple.field(name).and_then(|value| value.number());
             let Some(duration_ns) = number("duration") else { continue };
-            // A dispatch records the total time of its messages; a dispatch without messages gives no time.
+            // A dispatch records the total time of its messages; a dispatch without messages is left out.
             let messages = number("reads").unwrap_or(1.0);
             if messages < 1.0 {
                 continue;

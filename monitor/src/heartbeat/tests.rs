@@ -61,9 +61,10 @@ fn a_box_that_is_slow_by_its_own_record_does_not_stand_still() {
     assert_eq!(of(9_000, Some(5_000.0), asleep, 0.0, 0.0), None);
     assert_eq!(of(10_000, Some(5_000.0), asleep, 0.0, 0.0), Some(Still::Asleep));
     assert_eq!(of(10_000, Some(5_000.0), Doing::Runs, 0.02, 0.97), Some(Still::Kept));
-    // The recorded times may include earlier waits for the processor.
+    // A thread without a processor is reported although its box may run for longer, because the recorded
+    // times may include earlier waits for a processor.
     assert_eq!(of(1_000, Some(5_000.0), Doing::Runs, 0.02, 0.97), Some(Still::Kept));
-    // A thread that has half of a processor is not kept from it.
+    // A thread that has half of a processor does not count as kept from it.
     assert_eq!(of(10_000, Some(5_000.0), Doing::Runs, 0.5, 0.5), Some(Still::Running));
     assert_eq!(of(10_000, Some(5_000.0), Doing::Stopped, 0.0, 0.0), Some(Still::Stopped));
 }
@@ -89,7 +90,8 @@ fn sources_and_sinks_wait_for_what_is_outside() {
     let (reads, writes) = (Doing::Sleeps(SleepsFor::Read), Doing::Sleeps(SleepsFor::Write));
     assert_eq!(of(reads, &[stream(9, 1, 2, 0)]), Some((Still::Empty, false)));
     assert_eq!(of(writes, &[stream(9, 2, 1, 0)]), Some((Still::Full, false)));
-    // A box inside the network that reads a file for so long sleeps in its own code.
+    // A box inside the network that sleeps in a read for so long is asleep in its own code and does not wait
+    // for its streams.
     assert_eq!(of(reads, &[stream(9, 2, 1, 0), stream(8, 1, 3, 0)]), Some((Still::Asleep, true)));
 }
 
@@ -102,15 +104,17 @@ fn a_thread_that_something_has_just_come_for_is_not_asleep_in_its_box() {
         let stills = |stream| stills(&seen(&[(1, task)], &[stream])).first().map(|(_, still, _)| *still);
         (stills(come(2, 1, held)), stills(come(1, 2, held)))
     };
-    // There is a new message for a sink, and new room for a source.
+    // A new message has come for the sink, and new room for the source, so both are about to wake and make
+    // progress.
     assert_eq!(of(1, 10), (None, None));
-    // Message and room have been available for long, so the thread sleeps for a lock of its own.
+    // Message and room have been available for long, so the thread is asleep for a reason in its own box.
     assert_eq!(of(1, 5_000), (Some(Still::Asleep), Some(Still::Asleep)));
     assert_eq!(of(0, 10).0, Some(Still::Empty));
     assert_eq!(of(4, 10).1, Some(Still::Full));
 }
 
-/// Compares the deadlocks found in random networks of waiting tasks with a search over single steps.
+/// Compares the deadlocks found in random networks of waiting tasks with those that a search by brute force
+/// finds.
 #[test]
 fn deadlocks_are_what_no_order_of_steps_resolves() {
     let mut chance = Chance::new(7);

@@ -16,7 +16,7 @@ pub struct MessageId {
 }
 
 impl MessageId {
-    /// The same message with the id of its stream without the space.
+    /// The same message, with an id of its stream that leaves out the space.
     pub(crate) fn local(&self) -> MessageId {
         MessageId { stream: StreamId::of(self.stream.number), ..*self }
     }

@@ -1,28 +1,28 @@
 //! Finds the input message from which each message in flight descends.
 //!
-//! Streams are FIFO and lose nothing, so a message is (stream, index). Each stream keeps run-length coded
-//! segments "these indices descend from these roots" for the messages written and not yet read, so memory
-//! depends on the messages in flight. A dispatch removes segments from the streams that it read and appends
-//! segments to those that it wrote:
+//! Streams are FIFO and lose nothing, so a message is (stream, index). For the messages written to a stream
+//! and not yet read, segments are kept, each of which says that a range of indices descends from a range of
+//! roots. So memory depends on the messages in flight. A dispatch removes segments from the streams that it
+//! read and appends segments to those that it wrote:
 //!
-//! * the k-th message that a one-to-one task writes descends from the k-th one that it read and that did not
-//!   fail;
+//! * the k-th message that a one-to-one task writes descends from the k-th message that the task read and
+//!   that did not fail;
 //! * other tasks record in [`Derived`] which message descends from which. In a later dispatch, only two kinds
 //!   of messages can still get descendants: the message that the task read last, and the messages that the
-//!   task records as kept (`net.record_held`). Both kinds are held until the task reads on or waits for
-//!   input, or until it has written from them. A message that such a task writes before it reads anything in
-//!   a dispatch, without recording its descent, descends from the held message. If the task reads several
-//!   streams, the held message is the one from which nothing was written yet: such tasks join streams, and
-//!   write each message before they read the next.
+//!   task records as kept (`net.record_held`). Messages of the two kinds are held until the task reads on or
+//!   waits for input, or until it has written messages that descend from them. A message that a task that is
+//!   not one-to-one writes before it reads anything in a dispatch, without recording its descent, descends
+//!   from the held message. If the task reads several streams, the held message is the one from which nothing
+//!   was written yet: such tasks join streams, and write each message before they read the next.
 //!
 //! A dispatch is recorded at its end, so the messages that a long dispatch writes may be recorded as read
-//! before they are recorded as written. The reader's dispatch is then *deferred* until the writes it needs
-//! are known.
+//! before they are recorded as written. The dispatch that reads such messages is then *deferred* until their
+//! writes are known.
 //!
 //! A message whose root cannot be known (because events were lost, or its task began before the window) has
 //! the root [`UNKNOWN`]; such messages are counted, and their roots are never guessed. A one-to-one task
-//! whose reads or writes were lost is *unsynced* until it waits for input, because it has then written all
-//! that it read.
+//! whose reads or writes were lost is *unsynced* until it waits for input: at that moment it has written all
+//! that it read, so reads and writes can be paired again.
 
 pub(crate) mod message;
 pub(crate) mod roots;
@@ -54,7 +54,7 @@ enum Role {
     /// A stream between two tasks.
     #[default]
     Inner,
-    /// Messages written to the stream enter the network; the number distinguishes the entries.
+    /// Messages written to the stream enter the network; the number is that of the entry stream.
     Entry(u64),
     /// Messages written to the stream leave the network.
     Exit,
@@ -64,7 +64,7 @@ enum Role {
 #[derive(Default)]
 pub(crate) struct Flow {
     role: Role,
-    /// The index after the last message whose root is decided; `None` before the first such message.
+    /// The index after the last message whose root is decided; `None` if no root is decided yet.
     known: Option<u64>,
     segments: Segments,
     /// The task whose oldest deferred dispatch waits for this stream.
@@ -89,19 +89,19 @@ impl Flow {
 #[derive(Default)]
 pub(crate) struct Holder {
     pub(crate) one_to_one: bool,
-    /// For a one-to-one task: whether `kept` is known to hold all messages that were read and not yet
+    /// Whether, if the task is one-to-one, `kept` is known to hold all messages that were read and not yet
     /// written.
     pub(crate) synced: bool,
     kept: VecDeque<Taken>,
-    /// For other tasks: the messages that the task recorded as kept, until it writes from them.
+    /// If the task is not one-to-one, the messages that it recorded as kept, until it writes from them.
     held: Vec<Taken>,
-    /// For other tasks: whether the task ever recorded which message descends from which.
+    /// Whether the task, if it is not one-to-one, has ever recorded which message descends from which.
     derives: bool,
     /// Whether the task wrote a message that cannot descend from a message read before, without recording the
     /// descent. If the task never records descent, the roots of its messages are unknown.
     mute: bool,
-    /// Whether the task writes input messages or reads output messages: its empty dispatches then do not
-    /// count as the network's work.
+    /// Whether the task writes input messages or reads output messages: the empty dispatches of such a task
+    /// do not count as the network's work.
     is_outside: bool,
     empty_ticks: u64,
     deferred: VecDeque<Dispatch>,
@@ -112,9 +112,9 @@ pub(crate) struct Holder {
 struct Taken {
     stream: u64,
     segment: Segment,
-    /// The moment at which each message was done.
+    /// The moments at which the task had finished each of the messages.
     moments: Moments,
-    /// Whether the task wrote something from this message, if it is a kept one.
+    /// Whether the task wrote a message that descends from this one, if the task keeps this one.
     written: bool,
 }
 
@@ -154,7 +154,7 @@ impl Dispatch {
         copy(&mut self.held, batch.held(of));
     }
 
-    /// Whether the dispatch wrote something from this message.
+    /// Whether the dispatch wrote a message that descends from this message.
     fn derives_from(&self, stream: u64, index: u64) -> bool {
         self.derived.iter().any(|derived| {
             let last = derived.parent_first + (derived.count - 1) * derived.step;
@@ -175,14 +175,14 @@ impl Dispatch {
 /// The execution time of dispatches in ticks, divided into four parts without remainder.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Charged {
-    /// Spent on known input messages.
+    /// Time spent on messages whose input message is known.
     pub(crate) attributed: f64,
-    /// Spent on messages whose root is not known.
+    /// Time spent on messages whose root is not known.
     pub(crate) unattributed: f64,
-    /// Spent in dispatches that read and wrote nothing.
+    /// Time spent in dispatches that read and wrote nothing.
     pub(crate) empty: u64,
-    /// Spent outside the network: on writing input messages, on reading output messages, and on empty
-    /// dispatches of tasks that do so.
+    /// Time spent outside the network: on writing input messages, on reading output messages, and in empty
+    /// dispatches of the tasks that write input messages or read output messages.
     pub(crate) outside: f64,
 }
 
@@ -205,14 +205,14 @@ impl Charged {
 /// Follows roots through streams and tasks.
 pub(crate) struct Lineage {
     flows: IdMap<Flow>,
-    /// In boxes, so that a dispatch can take its task's state out and put it back.
+    /// The state of each task. It is boxed, so that moving it out for a dispatch and back again is cheap.
     pub(crate) holders: IdMap<Box<Holder>>,
     pub(crate) roots: Roots,
     /// The entry streams, by their numbers.
     entries: Vec<u64>,
     failures: Vec<Failed>,
-    /// The failures whose input messages are not known yet; the dispatch in which the message failed may
-    /// still give the input message.
+    /// The failures whose input messages are not known yet; the event of the dispatch in which the message
+    /// failed may still give the input message.
     untraced: HashMap<MessageId, usize>,
     /// Follows single messages, if a user asked for their story.
     pub(crate) trace: Option<Trace>,
@@ -222,11 +222,11 @@ pub(crate) struct Lineage {
     /// The division of the time of dispatches.
     pub(crate) charged: Charged,
     taken: Vec<Taken>,
-    /// The message from which everything descends that the current dispatch writes before it reads.
+    /// The message from which all messages descend that the current dispatch writes before it reads.
     carried: Option<Taken>,
     runnable: Vec<u64>,
     closing: Vec<Closing>,
-    /// Whether some task has processed its last deferred dispatch: closing streams may have waited for it.
+    /// Whether some task has no deferred dispatch left, so that closed streams may have become complete.
     caught_up: bool,
 }
 
@@ -306,8 +306,8 @@ impl Lineage {
         self.failures.iter().map(failure).collect()
     }
 
-    /// Records that a message failed. In mode `full`, the event of the dispatch comes later and gives the
-    /// input message.
+    /// Records that a message failed. In mode `full`, the event of the dispatch comes after this call and
+    /// gives the message's input message.
     pub(crate) fn failed(&mut self, message: MessageId, task: u64, component: Option<u64>, time: u64) {
         if self.failures.len() < FAILURES_MAX {
             self.untraced.insert(message, self.failures.len());
@@ -402,8 +402,8 @@ impl Lineage {
         self.close_settled();
     }
 
-    /// Forgets each closed stream that no deferred dispatch reads or writes. Messages that were never read
-    /// are dropped.
+    /// Forgets each closed stream that no deferred dispatch reads or writes. Its messages that were never
+    /// read are forgotten as well.
     fn close_settled(&mut self) {
         self.caught_up = false;
         let mut n = 0;
@@ -412,7 +412,7 @@ impl Lineage {
                 n += 1;
                 continue;
             }
-            // The messages that its reader still waits for will never be recorded.
+            // The events for which the reader's dispatch still waits were lost, so the dispatch is resumed.
             if let Some(flow) = self.flows.get_mut(&stream).filter(|flow| flow.waiting != 0) {
                 flow.known = Some(u64::MAX);
                 let task = std::mem::take(&mut flow.waiting);
@@ -531,8 +531,8 @@ impl Lineage {
         self.holders.insert(dispatch.task, holder);
     }
 
-    /// Removes the messages read from their streams, and charges each its share of the time. Returns whether
-    /// reads before these messages were lost, and whether some of the messages had left the network.
+    /// Removes the messages that the dispatch read from their streams, and charges each with its share of the
+    /// time. Returns whether earlier reads were lost, and whether some of the messages had left the network.
     fn take_reads(&mut self, dispatch: &Dispatch, reads: u64, taken: &mut Vec<Taken>) -> (bool, bool) {
         let share = dispatch.busy() as f64 / reads.max(1) as f64;
         let mut position = 0;
@@ -622,7 +622,7 @@ impl Lineage {
         }
     }
 
-    /// Retains the messages that the task keeps, as it recorded.
+    /// Retains the messages that the task recorded as kept in this dispatch.
     fn hold(&mut self, dispatch: &Dispatch, holder: &mut Holder, taken: &[Taken]) {
         for run in &dispatch.held {
             let Some(read) = find(taken, run.stream, run.first) else { continue };
@@ -649,8 +649,9 @@ impl Lineage {
         });
     }
 
-    /// Appends the other written messages to the streams: a one-to-one task's with the roots of those it
-    /// read, other tasks' without a known ancestor or as new input messages.
+    /// Appends the written messages whose descent the task did not record to the streams. The messages of a
+    /// one-to-one task get the roots of the messages read; those of other tasks have no known ancestor, or
+    /// are new input messages.
     fn put_writes(&mut self, dispatch: &Dispatch, writes: u64, share: f64, holder: &mut Holder) {
         let mut position = 0;
         for write in &dispatch.writes {
@@ -658,7 +659,7 @@ impl Lineage {
             let end = write.first + write.count;
             let known = flow.known.unwrap_or(write.first);
             if known < write.first {
-                // Events of the writes before these messages were lost.
+                // Events of writes were lost: those of the messages from `known` on.
                 flow.settle(Segment::unknown(known, write.first - known));
                 self.unattributed += write.first - known;
                 holder.unsync(&mut self.roots);
@@ -690,7 +691,7 @@ impl Lineage {
         }
     }
 
-    /// Appends one segment to a stream, or records that it left the network.
+    /// Appends one segment to a stream, or records that its messages left the network.
     fn put(&mut self, segment: Segment, stream: u64, dispatch: &Dispatch, writes: u64, share: f64) {
         if segment.root == UNKNOWN {
             self.unattributed += segment.count;
@@ -729,7 +730,7 @@ impl Lineage {
         }
     }
 
-    /// The segment of messages written before anything was read, and the message from which they descend.
+    /// The segment of messages that a dispatch wrote before it read anything, and their parent.
     fn carry(&mut self, first: u64, count: u64) -> (Segment, Option<(MessageId, u64)>) {
         match self.carried {
             Some(held) if held.segment.root != UNKNOWN => {
@@ -741,8 +742,8 @@ impl Lineage {
         }
     }
 
-    /// Records in the story of single messages the parents of a segment: with a step of 1, each message has
-    /// the next parent.
+    /// Records the parents of a segment's messages, if the story of single messages is wanted. With a step of
+    /// 1, the parents of consecutive messages are consecutive; with 0, they are the same.
     fn link(&mut self, segment: Segment, stream: u64, from: Option<(MessageId, u64)>, dispatch: &Dispatch) {
         if let Some(trace) = &mut self.trace {
             let run = Run { stream, first: segment.first, count: segment.count };
@@ -806,7 +807,7 @@ impl Lineage {
     }
 }
 
-/// Finds the messages that hold index `index` of `stream`. The messages of each stream are in order.
+/// Finds the entry of `taken` that contains message `index` of `stream`; a stream's entries are in order.
 fn find(taken: &[Taken], stream: u64, index: u64) -> Option<Taken> {
     let start = taken.iter().position(|read| read.stream == stream)?;
     let of_stream = &taken[start..];

@@ -23,7 +23,8 @@ const INDEX_BITS: u32 = 48;
 const INDEX_MASK: u64 = (1 << INDEX_BITS) - 1;
 /// The number of entry streams that are distinguished; messages of further entry streams have no known root.
 pub(crate) const ENTRIES_MAX: u64 = (1 << (64 - INDEX_BITS)) - 2;
-/// In a ring longer than this with mostly complete roots, the oldest incomplete roots move to the map.
+/// If a ring is longer than this and most of its roots are complete, its oldest incomplete roots move to the
+/// map.
 const RING_SPARSE: usize = 1 << 12;
 
 /// The number of the root that is message `index` of entry stream number `entry`.
@@ -41,16 +42,17 @@ struct RootState {
     entered: u64,
     left: u64,
     service_ticks: f64,
-    /// Live descendants; 0 once complete.
+    /// The number of live descendants; 0 if the root is complete.
     live: u64,
-    /// Whether some of its events were lost: the root is then not measured.
+    /// Whether events about the root's descendants were lost; the root's latency is then not measured.
     lost: bool,
 }
 
 const COMPLETE: RootState = RootState { entered: 0, left: 0, service_ticks: 0.0, live: 0, lost: false };
 
 impl RootState {
-    /// Records that this many descendants left the network. Returns whether they were the last.
+    /// Records that this many descendants left the network. Returns whether they were the last live
+    /// descendants.
     #[inline]
     fn leave(&mut self, live: u64, moment: u64, lost: bool) -> bool {
         if self.live == 0 {
@@ -84,7 +86,7 @@ pub(crate) struct Moments {
 }
 
 impl Moments {
-    /// The moments of a dispatch of `count` messages, from number `position` on.
+    /// The moments of a dispatch of `count` messages, from the message with the number `position` on.
     pub(crate) fn spread(start: u64, duration: u64, count: u64, position: u64) -> Moments {
         Moments { start, ticks: duration as f64 / count.max(1) as f64, position }
     }
@@ -99,14 +101,14 @@ impl Moments {
         self.start + ((self.position + n + 1) as f64 * self.ticks) as u64
     }
 
-    /// The moments from `n` on.
+    /// The same moments without the first `n`.
     pub(crate) fn skip(mut self, n: u64) -> Moments {
         self.position += n;
         self
     }
 }
 
-/// A root that took long.
+/// A completed root, with its latencies, as a candidate for the list of the slowest.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Slow {
     pub(crate) root: Root,
@@ -136,7 +138,7 @@ impl PartialOrd for Slow {
 }
 
 impl Ord for Slow {
-    /// Orders by the time taken; of two equal times, the later root is less.
+    /// Orders roots by their end-to-end latency; of two roots with equal latencies, the later one is less.
     fn cmp(&self, other: &Slow) -> std::cmp::Ordering {
         self.ticks().cmp(&other.ticks()).then(other.root.cmp(&self.root))
     }
@@ -151,7 +153,7 @@ pub(crate) struct Roots {
     pub(crate) waiting: Times,
     slowest: BinaryHeap<Reverse<Slow>>,
     slowest_max: usize,
-    /// The number of roots that entered.
+    /// The number of roots that entered the network.
     pub(crate) entered: u64,
     /// The number of roots that completed unmeasured because some of their events were lost.
     pub(crate) unmeasured: u64,
@@ -179,7 +181,7 @@ impl Roots {
         (self.entered, self.unmeasured) = (0, 0);
     }
 
-    /// The roots that took longest, slowest first.
+    /// The roots with the greatest end-to-end latency, slowest first.
     pub(crate) fn slowest(&self) -> Vec<Slow> {
         let mut slowest: Vec<Slow> = self.slowest.iter().map(|&Reverse(slow)| slow).collect();
         slowest.sort_by(|a, b| b.cmp(a));
@@ -197,8 +199,8 @@ impl Roots {
         self.windows.iter().map(|window| window.ring.len() + window.stragglers.len()).sum()
     }
 
-    /// Records that `count` messages entered through entry stream `entry`, from index `first`; each is its
-    /// own live descendant.
+    /// Records that `count` messages entered through entry stream `entry`, from index `first`; each message
+    /// counts as a live descendant of itself.
     pub(crate) fn enter(&mut self, entry: u64, first: u64, count: u64, moments: Moments) {
         while self.windows.len() as u64 <= entry {
             self.windows.push(Window::default());
@@ -222,8 +224,8 @@ impl Roots {
         window.thin();
     }
 
-    /// Records that each of `count` messages of consecutive roots (with `step` 0, of one root) took `ticks`
-    /// to execute.
+    /// Records that each of `count` messages took `ticks` to execute. The messages descend from consecutive
+    /// roots; with `step` 0, from one root.
     #[inline]
     pub(crate) fn serve(&mut self, root: Root, count: u64, step: u64, ticks: f64) {
         if root == UNKNOWN {
@@ -233,8 +235,7 @@ impl Roots {
         self.each(root, roots, |_, state| state.service_ticks += ticks);
     }
 
-    /// Adds descendants to roots: one to each of `count` consecutive roots, or `count` to one root with
-    /// `step` 0.
+    /// Adds live descendants: one to each of `count` consecutive roots; with `step` 0, `count` to one root.
     #[inline]
     pub(crate) fn retain(&mut self, root: Root, count: u64, step: u64) {
         if root == UNKNOWN {
@@ -370,7 +371,7 @@ impl Window {
         self.advance();
     }
 
-    /// Restarts the ring at `first` after a gap in the entry stream; the roots so far move to the map of
+    /// Restarts the ring at `first` after a gap in the entry stream; the roots in the ring move to the map of
     /// stragglers.
     fn restart(&mut self, first: u64) {
         while !self.ring.is_empty() {

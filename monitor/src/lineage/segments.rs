@@ -28,7 +28,7 @@ impl Segment {
         if self.root == UNKNOWN { UNKNOWN } else { self.root + n * self.step }
     }
 
-    /// The segment's messages from `n` on, at most `count`.
+    /// The part of the segment that leaves out the first `n` messages and has at most `count` messages.
     pub(super) fn part(&self, n: u64, count: u64) -> Segment {
         Segment {
             first: self.first + n,
@@ -39,7 +39,7 @@ impl Segment {
     }
 }
 
-/// Segments in order of index.
+/// Segments of one stream, in the order of their indices.
 #[derive(Default)]
 pub(super) struct Segments(pub(super) VecDeque<Segment>);
 

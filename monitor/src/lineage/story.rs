@@ -2,7 +2,8 @@
 //! each step took.
 //!
 //! The story needs two passes over the events: the first finds the input message that a message descends
-//! from, the second follows that input message's descendants. Memory grows with the story, not with the run.
+//! from, the second follows that input message's descendants. The memory needed depends on the length of the
+//! story, not of the run.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -21,14 +22,15 @@ use crate::report::Report;
 /// The maximal number of messages followed.
 const FOLLOWED_MAX: usize = 100_000;
 
-/// The tree of an input message and all its recorded descendants, found from any one of them.
+/// The tree of an input message and all its recorded descendants, which can be found from any message of the
+/// tree.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Story {
     /// The message whose story this is.
     pub message: String,
-    /// The input message it descends from, if that is known.
+    /// The input message from which the message descends, if known.
     pub input: Option<String>,
-    /// The messages of the tree, parents before their children, in the order of their writing.
+    /// The messages of the tree, parents before their children, in the order in which they were written.
     pub hops: Vec<Hop>,
     /// Whether messages are missing because the limit on followed messages was reached.
     pub cut_short: bool,
@@ -39,33 +41,33 @@ pub struct Story {
 pub struct Hop {
     /// `STREAM:INDEX`.
     pub message: String,
-    /// Its depth in the tree.
+    /// The depth of the message in the tree.
     pub depth: u64,
-    /// The message it descends from.
+    /// The message from which this message descends.
     pub parent: Option<String>,
     /// The stream's name, if it has one.
     pub stream: Option<String>,
-    /// The task that wrote it.
+    /// The task that wrote the message.
     pub writer: Option<String>,
-    /// The time at which it was written, since the start of the run. Times within a dispatch are
+    /// The time at which the message was written, since the start of the run. Times within a dispatch are
     /// interpolated.
     pub written_ns: Option<f64>,
-    /// The task that read it.
+    /// The task that read the message.
     pub reader: Option<String>,
-    /// The worker of the task that read it, if that task has no thread of its own.
+    /// The worker of the task that read the message; null if the task has a thread of its own.
     pub worker: Option<WorkerId>,
-    /// The time at which the dispatch that read it began, since the start of the run.
+    /// The time at which the dispatch that read the message began, since the start of the run.
     pub read_ns: Option<f64>,
-    /// The time from its writing until the dispatch that read it began.
+    /// The time from the writing of the message until the dispatch that read it began.
     pub waited_ns: Option<f64>,
-    /// Its share of the time of the dispatch that read it.
+    /// The message's share of the time of the dispatch that read it.
     pub service_ns: Option<f64>,
-    /// The outcome of the message: `failed`, `led on` (it has descendants), `used up`, `left` (the network),
-    /// `in the stream`.
+    /// The outcome of the message: `failed`; `led on`: it has descendants; `used up`: it has none; `left`: it
+    /// left the network; `in the stream`: it was not read.
     pub fate: String,
 }
 
-/// The question about single messages that [`Lineage`] answers.
+/// What [`Lineage`] finds out about single messages.
 pub(crate) enum Trace {
     /// Looks for the root of a message.
     Seek { message: MessageId, root: Option<Root>, seen: bool },
@@ -76,12 +78,12 @@ pub(crate) enum Trace {
 #[derive(Default)]
 pub(crate) struct Follow {
     nodes: HashMap<MessageId, Node>,
-    /// The indices followed, by stream.
+    /// The indices of the messages that are followed, by stream.
     by_stream: IdMap<BTreeSet<u64>>,
     /// Messages that are followed as soon as they are written.
     wanted: Vec<MessageId>,
     order: Vec<MessageId>,
-    /// Tasks whose names are needed.
+    /// Tasks whose names the story needs.
     tasks: Vec<u64>,
     streams: Vec<u64>,
     cut_short: bool,
@@ -144,7 +146,7 @@ impl Trace {
     }
 }
 
-/// The place of a message in a run.
+/// The place of a message in a run of consecutive messages.
 fn place_in(run: &Run, message: MessageId) -> Option<u64> {
     let n = message.index.checked_sub(run.first).filter(|&n| n < run.count)?;
     (run.stream == message.stream.number).then_some(n)
@@ -248,12 +250,12 @@ pub(crate) struct Tracing {
     pub(crate) found: Found,
 }
 
-/// The result of a pass over the events.
+/// What a pass over the events found out about single messages.
 #[derive(Default)]
 pub(crate) struct Found {
     /// Whether the message occurred in the events.
     pub(crate) seen: bool,
-    /// The input message it descends from.
+    /// The input message from which the message descends.
     pub(crate) input: Option<MessageId>,
     /// The messages followed.
     pub(crate) hops: Vec<Hop>,
@@ -281,7 +283,7 @@ impl Tracing {
         }
     }
 
-    /// Keeps the names of tasks and streams before these are forgotten.
+    /// Keeps the names of tasks and streams before the tasks and streams are forgotten.
     fn learn_names(&mut self, batch: &Batch<'_>) {
         let Some(Trace::Follow(follow)) = &mut self.lineage.trace else { return };
         for task in follow.tasks.drain(..) {

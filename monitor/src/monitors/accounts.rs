@@ -1,6 +1,6 @@
 //! The division of busy time into work, sleep in the box, and waiting for a processor, computed from samples
-//! of the threads' states and from the processor time of long dispatches. This monitor publishes after those
-//! of tasks and workers, whose busy time it divides.
+//! of the threads' states and from the processor time of long dispatches. This monitor publishes after the
+//! monitors of tasks and workers, because it divides the busy time that they publish.
 
 use std::collections::HashMap;
 
@@ -15,7 +15,7 @@ use crate::report::{Asleep, BusyAccount, Hanging, Note, Processors, Report, Slee
 /// The maximal number of tasks whose time is divided; for further tasks, only the component's time is
 /// divided.
 const TASKS_MAX: usize = 4096;
-/// The approximate time of a change of tasks.
+/// The approximate time that a worker takes to change from one task to the next.
 const CHANGE_NS: f64 = crate::verdict::thresholds::CHANGE_NS;
 /// A thread that was sampled asleep for less than this time does not hang.
 const HANGS_NS: f64 = 500e6;
@@ -30,13 +30,14 @@ pub(crate) struct Accounts {
     workers: IdMap<Sum>,
     /// The last sample of each task that slept.
     last: IdMap<(u64, ThreadSampled)>,
-    /// The use of processors at the start of the measurement; `used` is the last record of it.
+    /// The use of processors at the start of the measurement; `used` is their use at the last event that
+    /// recorded it.
     used_before: Option<(u64, ProcessorsUsed)>,
     used: Option<(u64, ProcessorsUsed)>,
     /// The end of the last recorded dispatch.
     dispatched: u64,
-    /// The kernel's work for the threads of workers, and of tasks with threads of their own, before the
-    /// measurement and until now.
+    /// The kernel's work for the thread of each worker until the start of the measurement, and until now;
+    /// `of_tasks` has that for tasks with threads of their own.
     of_workers: IdMap<[InKernel; 2]>,
     of_tasks: IdMap<[InKernel; 2]>,
     refused: bool,
@@ -58,7 +59,7 @@ struct Sum {
     delayed: f64,
     asleep: [f64; 6],
     /// The duration of dispatches whose processor time is known, without the noticed time without a
-    /// processor; `cpu_ns` is their processor time.
+    /// processor; `cpu_ns` is the processor time of these dispatches.
     measured: f64,
     cpu_ns: f64,
     lock: Vote,
@@ -102,10 +103,12 @@ impl Sum {
         self.looks += sample.looks;
         match sleeps_for(sample.doing) {
             None => {
-                // Samples do not distinguish a running thread from a runnable one; the kernel's times do.
+                // Samples do not distinguish a running thread from a runnable one; the thread's times from
+                // the kernel do.
                 let (cpu, delayed) = (sample.cpu_ns as f64, sample.delayed_ns as f64);
                 let kept = if delayed > 0.0 { ticks * delayed / (cpu + delayed) } else { 0.0 };
-                // A worker notices most times without a processor, and does not count them as busy.
+                // A worker's busy time already leaves out most of the time in which it had no processor,
+                // because the worker notices such time.
                 self.delayed += if sample.worker < OWN_THREAD { 0.0 } else { kept };
                 self.ran += ticks - kept;
             }
@@ -138,7 +141,8 @@ impl Sum {
         if busy_ns <= 0.0 || (self.looks == 0 && self.measured <= 0.0) {
             return None;
         }
-        // Dispatches that began before the measurement count only in part.
+        // The measured dispatches may be longer than the busy time, because some began before the
+        // measurement; then they count in proportion.
         let part = (busy_ns / (self.measured * ns_per_tick)).min(1.0);
         let measured_ns = part * self.measured * ns_per_tick;
         let worked_ns = (part * self.cpu_ns).min(measured_ns);
@@ -146,8 +150,9 @@ impl Sum {
         let of_looks = |ticks: f64| if looked > 0.0 { ticks / looked * busy_ns } else { 0.0 };
         let mut asleep = self.asleep.map(of_looks);
         let slept: f64 = asleep.iter().sum();
-        // The sleep is at least that of long dispatches, and at most the time that is not known as work. By
-        // rounding errors, either bound may be below the other or below 0.
+        // The time asleep is at least that measured in long dispatches, and at most the busy time that is not
+        // known to be work. Because of rounding errors, the lower bound may exceed the upper one, and each
+        // may be below 0.
         let most = (busy_ns - worked_ns).max(0.0);
         let known = slept.clamp((measured_ns - worked_ns).clamp(0.0, most), most);
         match slept > 0.0 {
@@ -272,14 +277,15 @@ impl Monitor for Accounts {
     }
 }
 
-/// The least time in which the kernel's ticks show the processor time of other processes.
+/// The least time between two records from which the processor time of other processes is computed: the
+/// kernel counts this time in ticks, which are too coarse for a shorter time.
 const TICKS_NS: f64 = 100e6;
 
 const REFUSED: &str = "The kernel does not say what the run's threads do (/proc/self/task is not there or not readable): busy time is not \
      divided into work and sleep, but for dispatches of a millisecond or more.";
 
 impl Accounts {
-    /// Calls `add` with the sum of the task, then with those of its component and its worker.
+    /// Calls `add` with the sums of the task, of its component, and of its worker.
     fn each(&mut self, batch: &Batch<'_>, task: u64, worker: u64, mut add: impl FnMut(&mut Sum)) {
         if self.tasks.len() < TASKS_MAX || self.tasks.contains_key(&task) {
             add(self.tasks.entry(task).or_default());
@@ -292,7 +298,7 @@ impl Accounts {
         }
     }
 
-    /// The sums by path, because sites with the same path are one component.
+    /// The sums of components by path. Sites with the same path count as one component.
     fn by_path(&self, moment: &Moment<'_>) -> HashMap<String, Sum> {
         let mut by_path: HashMap<String, Sum> = HashMap::new();
         for (&site, sum) in &self.components {
@@ -363,7 +369,8 @@ mod tests {
 
     use super::*;
 
-    /// The parts add up and none is negative, even if samples and measured dispatches disagree.
+    /// The parts of an account add up to the busy time, and none is negative, even if samples and measured
+    /// dispatches disagree.
     #[test]
     fn parts_add_up_whatever_is_told() {
         let mut chance = Chance::new(3);
@@ -415,7 +422,7 @@ mod tests {
     #[test]
     fn looks_divide_busy_time_and_measured_dispatches_correct_them() {
         let mut sum = Sum::default();
-        // The time in which a worker had no processor is not busy time.
+        // The time in which a worker had no processor does not belong to its busy time.
         sum.looked(&look(ThreadSampledDoing::Runs, 200, 50, 50));
         sum.looked(&look(ThreadSampledDoing::Lock, 300, 0, 0));
         let account = sum.account(4000.0, 0, 1.0).expect("it was looked at");
@@ -426,11 +433,11 @@ mod tests {
         sum.looked(&look(ThreadSampledDoing::Lock, 300, 0, 0));
         let account = sum.account(4000.0, 0, 1.0).expect("it was looked at");
         assert_eq!((account.computing_ns, account.kept_ns, account.asleep.lock_ns), (600.0, 400.0, 3000.0));
-        // 2,000 ns are measured as work, so at most the rest was sleep.
+        // Of the 4,000 ns, 2,000 ns were measured as work, so at most the other 2,000 ns were sleep.
         sum.measured(&DispatchUsed { worker: 0, task: 1, duration_ticks: 2000, kept_ticks: 0, cpu_ns: 2000 });
         let account = sum.account(4000.0, 0, 1.0).expect("as above");
         assert_eq!((account.asleep.lock_ns, account.computing_ns), (2000.0, 2000.0));
-        // There are no samples, and half of the measured time was not work.
+        // Without samples, the half of the measured time that was not work counts as sleep.
         let mut sum = Sum::default();
         sum.measured(&DispatchUsed { worker: 0, task: 1, duration_ticks: 4000, kept_ticks: 0, cpu_ns: 2000 });
         let account = sum.account(4000.0, 2, 1.0).expect("it was measured");

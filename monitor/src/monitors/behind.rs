@@ -1,11 +1,12 @@
 //! Head-of-line blocking: a task that keeps the order of several streams waits for one particular stream,
-//! while the writers of the others have no room.
+//! while the writers of its other streams have no room.
 //!
-//! For each task with several inputs, the last waits for one particular stream are kept. If a writer of
-//! another of its streams waited for room at the same time, this overlap is time *behind* the awaited task.
-//! Waits are reported in the order in which they end, and the task that waits behind continues only after the
-//! keeper of the order does, so both waits are known when the second one is reported. If the awaited task's
-//! records are timed one by one, the record that it was processing is known as well.
+//! For each task with several inputs (a keeper), its last waits for one particular stream are kept. If a
+//! writer of another of the keeper's streams waited for room at the same time, this overlap is time *behind*
+//! the awaited task. Waits are reported in the order in which they end, and the task that waits behind
+//! continues only after the keeper does, so the keeper's wait is known when that of the other task is
+//! reported. If the awaited task's records are timed one by one, the record that it was processing is known
+//! as well.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
@@ -44,7 +45,7 @@ struct Worked {
 }
 
 /// The three tasks of head-of-line blocking: the keeper of the order, the task that it waits for, and the
-/// task that waits behind.
+/// task that waits behind the awaited one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 struct Triple {
     keeper: u64,
@@ -63,7 +64,7 @@ pub(crate) struct Orders {
     /// task and record.
     records: BTreeMap<(u64, u64, u64), (u64, Option<Description>)>,
     descriptions: Descriptions,
-    /// The site and replica of the tasks in the triples, including tasks that ended.
+    /// The component's site and the replica of each task in `ticks`, including tasks that ended.
     called: IdMap<(u64, u64)>,
 }
 
@@ -164,7 +165,8 @@ impl Orders {
     }
 
     fn waited(&mut self, structure: &Structure, wait: &Wait) {
-        // A wait without a cause of its end was cut off by the end of the task or the run.
+        // A wait of which nothing caused the end was cut off by the end of the task or the run, and does not
+        // count.
         let Some(stream) = structure.stream(wait.stream).filter(|_| wait.stream != 0 && wait.ended) else {
             return;
         };
@@ -247,8 +249,8 @@ mod tests {
         // The keeper waits for task 1 from 100 to 200, and for task 2 from 300 to 310.
         orders.waited(&structure, &wait(9, For::Input, 11, 100, 200));
         orders.waited(&structure, &wait(9, For::Input, 12, 300, 310));
-        // Task 2 has no room from 150 to 305: for 50 of that it waits behind task 1, and then the keeper
-        // waits for task 2 itself.
+        // Task 2 has no room from 150 to 305: for 50 of these ticks it waits behind task 1, and from 300 on
+        // the keeper waits for task 2 itself.
         orders.waited(&structure, &wait(2, For::Room, 12, 150, 305));
         // Task 1 has no room from 240 to 260, when the keeper waits for neither task.
         orders.waited(&structure, &wait(1, For::Room, 11, 240, 260));

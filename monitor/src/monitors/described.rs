@@ -1,5 +1,5 @@
 //! Descriptions of timed records (`net.record_described`): their types, tags and sizes, and which of these
-//! correlates with their times.
+//! properties correlates with the records' times.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +16,8 @@ const VALUES_MAX: usize = 1024;
 /// The least share of the variance of times that a distinguishing property must explain. A property without
 /// correlation explains at most a tenth, even if only few times are long.
 const EXPLAINS: f64 = 0.3;
-/// A property must explain this much more than an earlier one to be preferred.
+/// A property is preferred to one that was examined before it only if it explains this much more of the
+/// variance.
 const BETTER: f64 = 0.02;
 
 /// The description of a record.
@@ -30,10 +31,10 @@ pub(super) struct Description {
 /// A record's description and its time.
 pub(super) type Described = (Description, f64);
 
-/// The types of records, and the records in progress.
+/// The types of records, and the described records that are being processed.
 #[derive(Debug, Default)]
 pub(super) struct Descriptions {
-    /// Labels, tags first, by the number of the type.
+    /// The labels of each type, tags first, by the type's number.
     types: IdMap<Vec<String>>,
     /// The described record that each task is processing: its index and description.
     on: IdMap<(u64, Description)>,
@@ -93,7 +94,7 @@ impl Descriptions {
         format!("{{{}}}", self.fields(record_type).chain(tags).collect::<Vec<_>>().join(", "))
     }
 
-    /// The property that best distinguishes the expensive ones among some records, if one does.
+    /// The property that best distinguishes the expensive records from the others, if a property does.
     pub(super) fn told(&self, records: &[Described]) -> Option<Dear> {
         let ticks = || records.iter().map(|(_, ticks)| *ticks);
         let all = Sum { messages: records.len() as u64, ticks: ticks().sum() };
@@ -152,11 +153,11 @@ pub(super) struct Dear {
     pub(super) which: String,
     pub(super) sum: Sum,
     pub(super) whole: Sum,
-    /// The share of the variance of times that it explains.
+    /// The share of the variance of times that the property explains.
     explains: f64,
 }
 
-/// The sum over all described records.
+/// The sums over all described records, with which each property is compared.
 #[derive(Clone, Copy, Debug)]
 struct Whole {
     all: Sum,
@@ -172,8 +173,8 @@ impl Whole {
         is_dear.then_some(Dear { by, which, sum, whole: self.all, explains })
     }
 
-    /// The values whose records take longest, in ascending order; as many as maximise the excess of their
-    /// share of the time over their share of the records.
+    /// The values whose records take longest, in ascending order: so many values that the excess of their
+    /// share of the time over their share of the records is greatest.
     fn dear_values(self, values: &BTreeMap<i64, Sum>) -> Option<(Vec<i64>, Sum)> {
         let enough = values.iter().filter(|(_, sum)| sum.messages >= REPLICA_MESSAGES_MIN);
         let mut order: Vec<(i64, Sum)> = enough.map(|(&value, &sum)| (value, sum)).collect();
@@ -192,8 +193,8 @@ impl Whole {
         Some((dear, sum))
     }
 
-    /// The range at the upper or lower end of the values with the greatest excess of its share of the time
-    /// over its share of the records, in words.
+    /// The range at the upper or lower end of the values whose share of the time exceeds its share of the
+    /// records most, in words.
     fn dear_end(self, mut values: Vec<(i64, f64)>) -> Option<(String, Sum)> {
         values.sort_by_key(|(value, _)| *value);
         let some = values.len() as u64;
@@ -243,7 +244,7 @@ mod tests {
     }
 
     /// The property found for records of type 5, each with a random tag below 10, a random size and an
-    /// exponential time of mean 1000, which `cost` changes.
+    /// exponentially distributed time of mean 1000; `cost` changes the time.
     fn told(cost: impl Fn(&mut Description, f64) -> f64) -> Option<(ExpensiveBy, String, f64)> {
         let mut chance = Chance::new(11);
         let mut draw = |below: u64| chance.below(below);

@@ -1,8 +1,8 @@
 //! Finds expensive messages: by replica of a split (the tag's value), by stage of a star, by position, or by
 //! their times alone.
 //!
-//! A dispatch's time is divided evenly among the messages it read, and added to the sums of its task's
-//! replica and of their range of positions. If messages are long enough to be timed one by one
+//! A dispatch's time is divided evenly among the messages that it read, and added to the sums of the task's
+//! replica and of the messages' range of positions. If messages are long enough to be timed one by one
 //! (`exec.message_worked`), a sample of the times shows whether they have two modes, whether a few messages
 //! take most of the time, whether expensive messages come at regular distances, and whether a type, a tag's
 //! value or a size distinguishes them (see `described`).
@@ -17,7 +17,8 @@ use crate::ids::IdMap;
 use crate::monitor::{Batch, Moment, Monitor};
 use crate::report::{Expensive, ExpensiveBy, Report};
 
-/// The maximal number of distinguished components; [`REPLICAS_MAX`] is that of the replicas of each.
+/// The maximal number of distinguished components; [`REPLICAS_MAX`] is the maximal number of distinguished
+/// replicas of a component.
 const COMPONENTS_MAX: usize = 256;
 const REPLICAS_MAX: usize = 1024;
 /// The number of ranges of positions; when all are full, pairs of ranges are merged.
@@ -30,27 +31,27 @@ const MESSAGES_MIN: u64 = 64;
 pub(super) const REPLICA_MESSAGES_MIN: u64 = 8;
 /// The periods that are tried as the distance of expensive messages.
 const PERIODS: std::ops::RangeInclusive<u64> = 2..=64;
-/// The least number of messages with one remainder.
+/// The least number of sampled messages with the same remainder modulo a period.
 const REMAINDER_MIN: usize = 16;
-/// The least share of all work from which a component is examined.
+/// A component is examined only if its share of all work is at least this.
 const PART_MIN: f64 = 0.05;
-/// The least ratio of the time of expensive messages to that of the others.
+/// The least ratio of the time of expensive messages to the time of the others.
 const DEAR: f64 = 1.5;
 /// The least excess of the share of time of expensive messages over their share of messages.
 const EXCESS: f64 = 0.1;
 /// A class with a smaller share of the messages counts as rare messages and not as a mode.
 const FEW: f64 = 0.05;
-/// The least ratio of the time of rare messages to the median. Of exponential times, those beyond this ratio
-/// take a fortieth of the total.
+/// The least ratio of the time of rare messages to the median. Of exponentially distributed times, those
+/// above this ratio make up a fortieth of the total time.
 const RARE_TIMES: f64 = 8.0;
-/// The least share of the variance of times that two classes must explain to count as two modes: they explain
-/// 0.75 of a uniform distribution and 0.64 of a normal one.
+/// The least share of the variance of times that two classes must explain to count as two modes: the best two
+/// classes explain 0.75 of the variance of a uniform distribution and 0.64 of a normal one.
 const CLASSES: f64 = 0.85;
-/// A range of positions counts as expensive if more than this share of its parts is, and at least this many
-/// are.
+/// A range of positions counts as expensive if more than this share of its parts, and at least [`PARTS_MIN`]
+/// parts, are expensive.
 const MOST_PARTS: f64 = 0.85;
 const PARTS_MIN: usize = 4;
-/// Shares that differ by less count as equal.
+/// Two shares that differ by less than this count as equal.
 const SAME: f64 = 0.1;
 /// The maximal number of replicas of a component that are named.
 pub(super) const NAMED: usize = 3;
@@ -91,8 +92,8 @@ impl Sum {
 struct Costs {
     all: Sum,
     replicas: BTreeMap<u64, Sum>,
-    /// The sums by range of positions, for a component of one task; `width` is the number of messages in a
-    /// range.
+    /// The sums by range of positions, for a component that has only one task; `width` is the number of
+    /// messages in a range.
     ranges: Vec<Sum>,
     width: u64,
     task: Option<u64>,
@@ -179,8 +180,8 @@ fn next(chance: u64) -> u64 {
     chance.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407)
 }
 
-/// Whether replicas of the component at a path are stages of a star, which the nearest enclosing combinator
-/// decides.
+/// Whether replicas of the component at a path are stages of a star and not replicas of a split: the nearest
+/// enclosing star or split decides.
 fn unfolds(names: &Names, path: &str) -> bool {
     let around = |site: &&crate::decoding::names::SiteName| {
         matches!(site.kind.as_str(), "star" | "split")
@@ -217,7 +218,8 @@ impl Costs {
         if self.ranges.is_empty() {
             (self.ranges, self.width) = (vec![Sum::default(); RANGES], 1);
         }
-        // When there are many messages, a dispatch is short compared with a range.
+        // All messages of a dispatch are added to the range of the first one, because a dispatch is short
+        // compared with a range if there are many messages.
         while first / self.width >= RANGES as u64 {
             for at in 0..RANGES / 2 {
                 let mut both = self.ranges[2 * at];
@@ -230,7 +232,7 @@ impl Costs {
         self.ranges[(first / self.width) as usize].add(sum);
     }
 
-    /// Adds a time to the sample, in which each time is kept with the same probability.
+    /// Adds a time to the sample, which keeps each time with the same probability (reservoir sampling).
     fn sample(&mut self, sample: (u64, f64), is: Option<Description>, drawn: u64) {
         self.seen += 1;
         if self.samples.len() < SAMPLES_MAX {
@@ -280,8 +282,9 @@ impl Costs {
         }
         if let Some(dear) = types.told(&self.described()) {
             let row = row(dear.by, dear.which, dear.sum, dear.whole);
-            // A split's replicas and its tag's values distinguish the same records, and positions may follow
-            // from descriptions, so such rows are removed.
+            // A split's replicas and its tag's values distinguish the same records, and the positions of
+            // expensive records may follow from their descriptions. A row that says no more than another one
+            // is removed.
             let keys = told.iter().filter(|row| matches!(row.by, ExpensiveBy::Key | ExpensiveBy::Depth));
             let keys = keys.map(|row| [row.messages_share, row.time_share]).collect::<Vec<_>>();
             let of_keys = [0, 1].map(|at| keys.iter().map(|shares| shares[at]).sum::<f64>());
@@ -343,8 +346,8 @@ impl Costs {
         Some((self.width * from as u64, end.saturating_sub(1), sum))
     }
 
-    /// The period and remainder whose messages take longer: the least period that explains most of the
-    /// excess.
+    /// The period and remainder of the positions of messages that take longer: the least period that explains
+    /// most of the excess.
     fn dear_period(&self) -> Option<(u64, u64, Sum)> {
         let all = whole(&self.samples);
         let mean = all.each();
@@ -366,8 +369,8 @@ impl Costs {
         None
     }
 
-    /// The more expensive of two modes, or the rare messages that take much of the time, and the time from
-    /// which they begin.
+    /// The more expensive of two modes, or the rare messages that take much of the time, and the least time
+    /// of such messages.
     fn dear_class(&self) -> Option<(ExpensiveBy, f64, Sum)> {
         let mut times: Vec<f64> = self.samples.iter().map(|(_, ticks)| ticks.max(1.0)).collect();
         if (times.len() as u64) < MESSAGES_MIN {

@@ -90,7 +90,7 @@ impl Monitor for Latencies {
 }
 
 impl Lineage {
-    /// Processes the descent of messages in a batch; the list is a buffer for reuse.
+    /// Follows the descent of messages through one item of a batch; `told` is a buffer that is reused.
     pub(crate) fn take_item(
         &mut self,
         batch: &Batch<'_>,

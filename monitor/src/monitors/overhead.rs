@@ -1,8 +1,7 @@
 //! The estimated cost of the observation to the run.
 //!
-//! The cost is estimated as one reading of the clock for each distinct time of events, with the duration of a
-//! reading that the workers measured at their start, and [`EVENT_NS`] for each event, divided by the workers'
-//! time.
+//! The cost is estimated as one reading of the clock for each distinct time of events, which takes as long as
+//! the workers measured when they started, and [`EVENT_NS`] for each event, divided by the workers' time.
 
 use thalweg_space::EVENT_NS;
 

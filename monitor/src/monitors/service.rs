@@ -1,5 +1,5 @@
 //! The time of each message in its component, for tasks whose messages are long enough for the runtime to
-//! read the clock after each. For all other tasks, only the mean is known, which the tasks' monitor
+//! read the clock after each. For all other tasks, only the mean time is known, which the monitor of tasks
 //! publishes.
 
 use crate::composing::dispatch::What;

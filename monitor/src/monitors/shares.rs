@@ -83,7 +83,7 @@ impl Empty {
     }
 }
 
-/// The number of dispatches read, and of those that ended with their quantum spent.
+/// The number of dispatches whose events were read, and how many of these ended with their quantum spent.
 #[derive(Clone, Copy, Debug, Default)]
 struct Yields {
     spent: u64,
@@ -219,7 +219,7 @@ impl Ended {
     }
 
     fn keep_busiest(&mut self, max: usize) {
-        // Tasks without a component are the run's own and come last.
+        // Tasks without a component belong to the run itself and not to its network, so they come last.
         self.kept.sort_by_key(|task| (task.component == 0, std::cmp::Reverse(task.ticks.busy), task.id));
         self.kept.truncate(max);
     }
@@ -383,14 +383,14 @@ impl Shares {
     }
 }
 
-/// The time for which a task lived within the measurement, until this time; `None` if its creation is not
+/// The time for which a task lived within the measurement, up to `until`; `None` if its creation is not
 /// known.
 fn lifetime(structure: &Structure, task: &Task, until: u64) -> Option<u64> {
     let begin = structure.begin.unwrap_or(0);
     Some(until.saturating_sub(task.created?.max(begin)))
 }
 
-/// The word for a task's state at the end.
+/// The word for a task's state at the end of the window.
 fn state(open: &Open, known: bool) -> &'static str {
     match open.wait {
         _ if open.running_since.is_some() => "running",
@@ -401,7 +401,7 @@ fn state(open: &Open, known: bool) -> &'static str {
     }
 }
 
-/// The known sums of a task, or of all tasks of a component.
+/// What is known of the time and messages of a task, or of all tasks of a component.
 struct Account<'a> {
     ticks: &'a Ticks,
     counts: Option<TaskCounts>,

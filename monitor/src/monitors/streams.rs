@@ -1,5 +1,5 @@
-//! The messages of every stream, whether they add up, and their times in the stream; streams of one name
-//! between the same two components are summed.
+//! The messages of every stream, whether they add up, and how long they stay in the stream; streams of one
+//! name between the same two components are summed.
 
 use std::collections::HashMap;
 
@@ -14,7 +14,7 @@ use crate::monitors::volume::{ToldSizes, Volumes};
 use crate::report::{self, BrokenStream, Occupancy, Report};
 use crate::wording::counted;
 
-/// The number of broken streams kept.
+/// The number of broken streams whose contradictions are kept for the report.
 const BROKEN_MAX: usize = 1000;
 /// The number of steps of the occupancy over time: when all are used, pairs of steps are merged.
 const STEPS: usize = 32;
@@ -27,13 +27,13 @@ pub(crate) struct Streams {
     sizes: ToldSizes,
 }
 
-/// A stream's messages and their times in it.
+/// A stream's messages and their times in the stream.
 #[derive(Clone, Debug, Default)]
 struct Stream {
     /// The messages that dispatches recorded since the start of the measurement.
     written: u64,
     read: u64,
-    /// The messages in it at the start of the measurement.
+    /// The number of messages in the stream at the start of the measurement.
     held_before: u64,
     /// The sum of the times, from `since`, at which messages were written; its difference from `read_times`
     /// is the time integral of the occupancy.
@@ -70,15 +70,15 @@ impl Stream {
         course.until(time, held);
     }
 
-    /// The sum of the times of `count` messages spread over a dispatch, relative to `since`.
+    /// The sum of the times of `count` messages spread evenly over a dispatch, relative to `since`.
     fn times(&mut self, count: u64, start: u64, end: u64) -> i128 {
         let since = *self.since.get_or_insert(start);
         let twice_middle = (i128::from(start) - i128::from(since)) + (i128::from(end) - i128::from(since));
         i128::from(count) * twice_middle / 2
     }
 
-    /// Messages written and not read, as recorded so far. A reader's events may be recorded before the
-    /// writer's.
+    /// The number of messages written and not read, according to the events so far; at least 0, because
+    /// events of the reader may come before those of the writer.
     fn held(&self, capacity: u64) -> u64 {
         let held = (self.held_before + self.written).saturating_sub(self.read);
         if capacity > 0 { held.min(capacity) } else { held }
@@ -98,7 +98,7 @@ impl Stream {
     }
 }
 
-/// The course of an occupancy over time, in at most [`STEPS`] steps.
+/// The number of messages in a stream over time, in at most [`STEPS`] steps.
 #[derive(Clone, Debug)]
 struct Course {
     begin: u64,
@@ -141,7 +141,7 @@ impl Course {
         self.sums = self.sums.chunks(2).map(|pair| pair.iter().sum()).collect();
     }
 
-    /// Adds another stream's course.
+    /// Adds the occupancy of another stream.
     fn merge(&mut self, other: &Course) {
         let earlier = self.begin.saturating_sub(other.begin);
         if earlier > 0 {
@@ -165,7 +165,7 @@ struct EdgeKey {
     role: Role,
 }
 
-/// The streams whose events have all been read, by edge.
+/// The streams whose events have all been read, summed by name and by the two components at their ends.
 #[derive(Clone, Default)]
 struct Edges {
     edges: HashMap<EdgeKey, Edge>,
@@ -204,7 +204,7 @@ struct Edge {
 /// The row of a stream in the live table.
 #[derive(Clone, Copy, Default)]
 struct Row {
-    /// Its positions, if it is not closed.
+    /// The stream's positions, if the stream is not closed.
     totals: Option<StreamTotals>,
     sizes: Option<Sizes>,
 }
@@ -325,8 +325,8 @@ impl Edges {
         let end = of.closed.unwrap_or(end);
         let begin = structure.begin.unwrap_or(end);
         let (writer, reader) = structure.components_of(of);
-        // For a part of a run, the number of messages comes from the dispatches; else from the stream itself,
-        // because an incomplete set of dispatches cannot be compared with the stream's positions.
+        // If a window of the run is measured, and all of its dispatches are known, the number of messages
+        // comes from the dispatches; else it comes from the stream's own positions.
         let seen = StreamTotals { written: stream.written, read: stream.read, dropped: 0 };
         let window = structure.restarted && structure.whole();
         let said = of.totals.or(row.totals).filter(|_| !window && !of.past);
@@ -350,7 +350,8 @@ impl Edges {
             }
         }
         if let Some(sizes) = &row.sizes {
-            // The sizes represent all messages of the stream, or at least one if their number is unknown.
+            // The sizes count as those of all messages of the stream, and as those of one message if the
+            // number of messages is unknown.
             edge.volumes.add(sizes, positions.map_or(0, |known| known.written).max(1));
         }
         match positions {
@@ -375,9 +376,10 @@ impl Edges {
     }
 }
 
-/// A sentence that says what does not add up. `whole` means that every event of the run was read, in mode
-/// full. The positions of a stream that is open, or was open at the last restart, are published at different
-/// moments, so they may differ by the stream's capacity, which is `slack`.
+/// A sentence that says which numbers of messages of a stream do not add up. `whole` means that every event
+/// of the run was read, in mode full. The positions of a stream that is open, or was open at the last
+/// restart, are published at different moments, so they may differ by the stream's capacity, which is
+/// `slack`.
 fn contradiction(stream: &Stream, said: Option<StreamTotals>, slack: u64, whole: bool) -> Option<String> {
     let StreamTotals { written, read, dropped } = said?;
     let gone = read.saturating_add(dropped);
@@ -469,12 +471,14 @@ mod tests {
     #[test]
     fn occupancy_is_the_sum_of_the_times_in_the_stream() {
         let mut stream = Stream::default();
-        // 4 messages are written at 100, 2 are read at 120, and 2 are held until 200: 2·20 + 2·100.
+        // Of 4 messages written at 100, 2 are read at 120 and 2 stay until 200, so the occupancy is 2·20 +
+        // 2·100.
         stream.wrote(&run(0, 4), 100, 100, 8);
         stream.read(&run(0, 2), 120, 120);
         assert_eq!(stream.occupancy_ticks(200), 240.0);
         assert_eq!(stream.occupancy_max, 4);
-        // Spread over dispatches, the messages are written at 50 on average and read at 150.
+        // The messages count as spread over their dispatches: on average, they are written at 50 and read at
+        // 150.
         let mut stream = Stream::default();
         stream.wrote(&run(0, 10), 0, 100, 0);
         stream.read(&run(0, 10), 100, 200);

@@ -7,7 +7,8 @@ use crate::decoding::sizes::Sizes;
 use crate::ids::IdMap;
 use crate::report::Volume;
 
-/// The number of bits dropped from the mantissas of sizes, which keeps them exact to less than a millionth.
+/// The number of bits that are dropped from the mantissa of a size; the remaining bits give the size to
+/// within a millionth.
 const BITS_LESS: u32 = 32;
 
 /// The recorded sizes of closed streams' messages, kept until the last event of these streams.
@@ -39,7 +40,7 @@ impl ToldSizes {
     }
 }
 
-/// The sizes of the messages of several streams, each message as likely as any other.
+/// The sizes of the messages of several streams, in which each message has the same weight.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Volumes {
     messages: f64,
@@ -48,8 +49,8 @@ pub(super) struct Volumes {
     least: u64,
     most: u64,
     error: f64,
-    /// The number of messages by size, for streams whose distribution is known; the key is the upper bits of
-    /// the size as a number.
+    /// The number of messages by size, for streams whose distribution is known; the key has the upper bits of
+    /// the size as a floating-point number.
     sizes: BTreeMap<u32, f64>,
 }
 
@@ -84,7 +85,8 @@ impl Volumes {
         Some(bytes.max(self.least as f64).min(self.most as f64))
     }
 
-    /// The reported volume, if sizes are known; `rate_per_s` is the messages a second of the streams.
+    /// The reported volume, if sizes are known; `rate_per_s` is the number of messages that pass the streams
+    /// in a second.
     pub(super) fn report(&self, rate_per_s: Option<f64>) -> Option<Volume> {
         if self.taken == 0 || self.messages == 0.0 {
             return None;
@@ -147,7 +149,7 @@ mod tests {
 
     #[test]
     fn streams_count_by_their_messages_and_not_by_their_samples() {
-        // The first stream has ten sampled sizes for 1,000 messages, the second fifty for 100.
+        // The first stream has ten sampled sizes for 1,000 messages, and the second stream has fifty for 100.
         let volume = volume(&[(sizes(0, &[100; 10]), 1000), (sizes(0, &[5001; 50]), 100)]);
         assert!((volume.mean_bytes - (100_000.0 + 500_100.0) / 1100.0).abs() < 1e-9);
         assert_eq!(volume.bytes_per_s, Some(10.0 * volume.mean_bytes));

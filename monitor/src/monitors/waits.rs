@@ -1,10 +1,12 @@
-//! Which task waits for which: at the end, over the measured time, and the roots of waiting.
+//! Which task waits for which: the waits at the end, the waits over the measured time, and the roots of
+//! waiting.
 //!
-//! A task that waits for messages waits for the writer of the stream; one that waits for room, for its reader
-//! (LPEL paper, §II). For every wait, the state of the awaited task in that time is kept: it ran, it was
-//! ready and did not run, or it waited itself for a particular stream. So the waiting time can be followed
-//! from wait to wait to a task that does not wait, and is charged to this *root* and its state. If a wait
-//! leads several ways, the time is divided in the proportions of all waits of that stream.
+//! A task that waits for messages waits for the writer of the stream; a task that waits for room waits for
+//! the reader of the stream (LPEL paper, §II). For every wait, the states of the awaited task during the wait
+//! are kept: it ran, it was ready and did not run, or it waited itself for a particular stream. So the
+//! waiting time can be followed from wait to wait to a task that does not wait, and is charged to this *root*
+//! and its state. If the tasks awaited at a stream had several states or waited for several tasks, the
+//! waiting time is divided in the proportions that hold for all waits at that stream.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::hash::{BuildHasherDefault, Hash, Hasher};
@@ -22,11 +24,12 @@ const HISTORY: usize = 24;
 /// with an unknown state.
 const CHANNELS_MAX: usize = 1 << 16;
 /// The maximal number of waits that were cut off by their tasks' ends, and of waits in a deadlock that the
-/// run found.
+/// run itself reported.
 const CUT_MAX: usize = 1 << 16;
 /// The least duration of waits that count as a deadlock.
 const DEADLOCK_NS: f64 = 50e6;
-/// The number of rounds in which waiting is followed; the rest after that is waiting in a circle.
+/// The maximal number of steps in which waiting is followed from task to task; waiting that has no root by
+/// then counts as waiting in a circle.
 const ROUNDS: usize = 100;
 
 /// A side of a stream at which tasks wait.
@@ -37,7 +40,7 @@ struct Channel {
 }
 
 impl Hash for Channel {
-    /// The whole key as one word, for the table's hasher.
+    /// Writes the whole key as one word, because [`IdHasher`] hashes single words.
     fn hash<H: Hasher>(&self, state: &mut H) {
         state.write_u64(self.stream << 2 | self.what as u64);
     }
@@ -46,7 +49,7 @@ impl Hash for Channel {
 /// A table keyed by sides of streams.
 type ChannelMap<T> = HashMap<Channel, T, BuildHasherDefault<IdHasher>>;
 
-/// The destinations of the time waited at a channel.
+/// The time waited at a channel, and how it divides among the states of the awaited task.
 #[derive(Clone, Debug, Default)]
 struct Led {
     waiter: u64,
@@ -69,7 +72,7 @@ enum Doing {
 #[derive(Clone, Debug, Default)]
 struct History {
     past: VecDeque<(u64, u64, Doing)>,
-    /// The state since the last of these intervals.
+    /// The state since the end of the last interval in `past`.
     then: Option<Doing>,
 }
 
@@ -102,9 +105,9 @@ struct Going {
 pub(crate) struct Waits {
     histories: IdMap<History>,
     led: ChannelMap<Led>,
-    /// Waits that ended with their task.
+    /// Waits that ended because their task ended.
     cut: Vec<Going>,
-    /// The deadlock that the run itself found.
+    /// The waits of the deadlock that the run itself reported.
     found: Vec<Going>,
     /// The component of each task of a wait, also of those that ended.
     names: IdMap<(u64, u64)>,
@@ -181,7 +184,8 @@ impl Monitor for Waits {
     }
 }
 
-/// A wait for another task that has not ended, if it is one.
+/// The wait with the tasks at both ends of its stream; `None` if the wait has ended or is not for another
+/// task.
 fn going(structure: &Structure, wait: &Wait) -> Option<Going> {
     if wait.ended || wait.what == For::Turn {
         return None;
@@ -216,7 +220,7 @@ impl Waits {
         history.push(wait.woken, wait.until, Doing::Ready);
     }
 
-    /// Keeps the components of tasks, which may have ended when the report is made.
+    /// Keeps the components of these tasks, because the tasks may have ended when the report is made.
     fn name(&mut self, structure: &Structure, tasks: [u64; 2]) {
         for task in tasks {
             if let Some(of) = structure.task(task) {
@@ -225,7 +229,7 @@ impl Waits {
         }
     }
 
-    /// Charges a wait to its channel, divided by the states of the awaited task in that time.
+    /// Charges a wait to its channel, divided among the states that the awaited task had during the wait.
     fn charge(&self, all: &mut ChannelMap<Led>, structure: &Structure, wait: &Wait) {
         let ticks = wait.woken - wait.since;
         if wait.what == For::Turn || ticks == 0 {
@@ -376,8 +380,8 @@ impl Waits {
         }
     }
 
-    /// The tasks of which none can continue without another of them, and one of which waits for room: as the
-    /// run itself reported, or else the circles among waits for one particular stream.
+    /// The tasks of which none can continue without another of them, and one of which waits for room: those
+    /// that the run itself reported, or else those in circles of tasks that wait for one particular stream.
     fn deadlock(&self, moment: &Moment<'_>, now: &[Going]) -> Option<Deadlock> {
         let waits = if self.found.is_empty() { self.circles(moment, now) } else { self.told(now) };
         if !waits.iter().any(|going| going.wait.what == For::Room) {
@@ -397,7 +401,7 @@ impl Waits {
         stuck(&now.chain(cut).copied().collect::<Vec<Going>>())
     }
 
-    /// The waits that the run reported, with their starts if recorded.
+    /// The waits that the run reported, each with its start, if it was recorded.
     fn told(&self, now: &[Going]) -> Vec<Going> {
         let began = self.cut.iter().chain(now).map(|going| (going.wait.task, going.wait.since));
         let began: IdMap<u64> = began.collect();
@@ -431,9 +435,9 @@ fn word(what: For) -> &'static str {
     }
 }
 
-/// The waits in circles, among tasks that wait for one particular stream: each awaited task is one of them as
-/// well. A task that waits for any of several streams, or for an unknown task, may be woken from outside the
-/// circle.
+/// The waits whose tasks can never continue: each task of these waits for one particular stream, and for a
+/// task that is among them. A task that waits for any of several streams, or for an unknown task, may be
+/// woken from outside the circle.
 fn stuck(waits: &[Going]) -> Vec<Going> {
     let of_task: HashMap<u64, &Going> =
         waits.iter().filter(|going| going.wait.certain).map(|going| (going.wait.task, going)).collect();

@@ -27,21 +27,22 @@ struct Worker {
     waiting_since: Option<u64>,
     parked_since: Option<u64>,
     parked_ticks: u64,
-    /// The end of its known time; `kept_since` is the time without a processor since then.
+    /// The time up to which the worker's states are known; `kept_since` is the time without a processor since
+    /// then.
     until: Option<u64>,
     kept_since: u64,
     ticks: Ticks,
     dispatches: u64,
     messages: u64,
     cpu: Option<Cpu>,
-    /// The busy and waiting ticks recorded at its end or in the live table.
+    /// The busy and waiting ticks that the worker recorded when it ended, or in the live table.
     totals: Option<(u64, u64)>,
-    /// Its recorded time besides dispatching and waiting; `besides_before` is that at the start of the
-    /// measurement.
+    /// The recorded time in which the worker neither dispatched nor waited; `besides_before` is this time up
+    /// to the start of the measurement.
     besides: Besides,
     besides_before: Besides,
     totals_dispatches: Option<u64>,
-    /// The time at which its row was last written.
+    /// The time at which the worker's row was last written.
     updated: u64,
     on_task: u64,
     on_message: u64,
@@ -84,8 +85,8 @@ impl Default for Worker {
 }
 
 impl Worker {
-    /// Extends the known time to `time`. Returns the length of the new part, less the time without a
-    /// processor.
+    /// Extends the time up to which the worker's states are known to `time`. Returns the length of the new
+    /// part, less the time without a processor in it.
     fn tell_until(&mut self, time: u64) -> u64 {
         let since = self.until.replace(time).unwrap_or(time);
         self.until = Some(time.max(since));
@@ -120,7 +121,7 @@ impl Worker {
         self.waiting_since = Some(time);
     }
 
-    /// Ends the worker's wait; if it did not wait, the time until now was its own work.
+    /// Ends the worker's wait; if it did not wait, the time since its last known state was its own work.
     fn resumed(&mut self, time: u64) {
         let ticks = self.tell_until(time);
         match self.waiting_since.take() {
@@ -255,7 +256,8 @@ fn take_row(workers: &mut IdMap<Worker>, row: &LiveRow, begin: u64) {
     if ended && known.ended.is_none() && updated > 0 {
         known.ended = Some(updated);
     }
-    // The figures in the event of its end cover its whole life.
+    // The figures that the worker recorded when it ended cover its whole life and not only the window, so a
+    // window uses those of the row.
     if known.totals.is_none() || begin > 0 {
         known.totals = Some((busy_ticks, waiting_ticks));
     }
@@ -321,8 +323,8 @@ fn ticks(moment: &Moment<'_>, worker: &Worker, ended: u64) -> Ticks {
     Ticks { waiting: worker.ticks.waiting + still_waiting, ..worker.ticks }
 }
 
-/// The shares of a worker's lifetime. While it lives, its parts are published at different moments and their
-/// sum may exceed the lifetime slightly: the sum is then used as the lifetime.
+/// The shares of a worker's lifetime. While the worker lives, the parts of its lifetime are published at
+/// different moments and their sum may exceed the lifetime slightly: the sum is then used as the lifetime.
 fn shares(moment: &Moment<'_>, lifetime: u64, ticks: Ticks) -> Option<WorkerShares> {
     let Ticks { busy, waiting, own, kept } = ticks;
     if busy == 0 && waiting == 0 || lifetime == 0 {

@@ -9,11 +9,11 @@ use crate::ids::{TaskId, WorkerId};
 /// its processor time in dispatches of a millisecond or more.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct BusyAccount {
-    /// Time in which its thread ran on a processor.
+    /// Time in which the thread ran on a processor.
     pub computing_ns: f64,
-    /// Time in which its thread slept, by the reason.
+    /// Time in which the thread slept, by the reason for the sleep.
     pub asleep: Asleep,
-    /// Time in which its thread was runnable without a processor, as far as it was counted as busy because
+    /// The part of the busy time in which the thread was runnable without a processor. It counts as busy if
     /// the thread did not notice the interruption at once.
     pub kept_ns: f64,
     /// The approximate time of the runtime's work between two tasks, which would otherwise count as
@@ -33,7 +33,7 @@ pub struct BusyAccount {
     pub lock: Option<u64>,
 }
 
-/// Time asleep in a box, by the reason.
+/// Time asleep in a box, by the reason for the sleep.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Asleep {
     /// Asleep for a lock, or until another thread wakes it (`futex`, `flock`).
@@ -50,15 +50,15 @@ pub struct Asleep {
     pub other_ns: f64,
 }
 
-/// The reason for which a thread sleeps.
+/// What a thread sleeps for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SleepsFor {
-    /// A lock, or another thread.
+    /// A lock, or a wake-up by another thread.
     Lock,
     /// Data to read.
     Read,
-    /// Data to be written.
+    /// The end of a write.
     Write,
     /// A set time.
     Sleep,
@@ -79,7 +79,7 @@ impl SleepsFor {
         SleepsFor::Other,
     ];
 
-    /// The word used in JSON and for figures.
+    /// The word for the reason in JSON and in the names of figures.
     pub fn word(self) -> &'static str {
         match self {
             SleepsFor::Lock => "lock",
@@ -93,13 +93,13 @@ impl SleepsFor {
 }
 
 impl Asleep {
-    /// The value with these times, in the order of [`SleepsFor::ALL`].
+    /// The times asleep, given in the order of [`SleepsFor::ALL`].
     pub(crate) fn of(ns: [f64; 6]) -> Asleep {
         let [lock_ns, read_ns, write_ns, sleep_ns, page_fault_ns, other_ns] = ns;
         Asleep { lock_ns, read_ns, write_ns, sleep_ns, page_fault_ns, other_ns }
     }
 
-    /// The times, in the order of [`SleepsFor::ALL`].
+    /// The times asleep by reason, in the order of [`SleepsFor::ALL`].
     pub fn parts(&self) -> [f64; 6] {
         let Asleep { lock_ns, read_ns, write_ns, sleep_ns, page_fault_ns, other_ns } = *self;
         [lock_ns, read_ns, write_ns, sleep_ns, page_fault_ns, other_ns]
@@ -110,7 +110,7 @@ impl Asleep {
         self.parts().iter().sum()
     }
 
-    /// The reason for which it slept longest, with the time.
+    /// The reason for which the thread slept longest, with the time.
     pub fn most(&self) -> Option<(SleepsFor, f64)> {
         let parts = SleepsFor::ALL.into_iter().zip(self.parts());
         parts.filter(|(_, ns)| *ns > 0.0).max_by(|a, b| a.1.total_cmp(&b.1))
@@ -129,7 +129,7 @@ impl BusyAccount {
     }
 }
 
-/// The limits on a run that its settings impose.
+/// The settings that limit the dispatches of a run and its messages in flight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Limits {
     /// The maximal number of messages in a dispatch (`exec.quantum`).
@@ -146,25 +146,25 @@ pub struct Hanging {
     pub task: TaskId,
     /// Its name.
     pub name: String,
-    /// The worker; null if the task has a thread of its own.
+    /// The worker whose thread sleeps; null if the task has a thread of its own.
     pub worker: Option<WorkerId>,
-    /// The reason for which it sleeps.
+    /// What the thread sleeps for.
     pub sleeps_for: SleepsFor,
-    /// The least time for which it has been asleep.
+    /// The least time for which the thread has been asleep.
     pub ns: f64,
-    /// The address, in the process, of the lock that it sleeps for.
+    /// The address, in the process, of the lock that the thread sleeps for.
     pub lock: Option<u64>,
     /// The task whose thread holds that lock, if the lock stores its holder (as the locks of C libraries do).
     pub holder: Option<String>,
 }
 
 /// The use of the processors that the run may use, by the run and by the rest of the machine, between the
-/// first and the last record of it in the window.
+/// first and the last event in the window that recorded this use.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Processors {
     /// The number of processors that the run may use.
     pub count: u64,
-    /// The length of the part of the window.
+    /// The time between the two events, which is a part of the window.
     pub span_ns: f64,
     /// Processor time of the run's threads.
     pub run_ns: f64,

@@ -2,13 +2,13 @@
 //! exact sums.
 //!
 //! The histogram is log-linear, as HdrHistogram's: each power of two is cut into equal cells. The cell of a
-//! time is found by a shift of its bits, in 3 instructions instead of 100 in the crate `hdrhistogram`; with
-//! that crate, two records for every input message took half of the time of the analysis.
+//! time is found by a shift of its bits, which takes 3 instructions; the crate `hdrhistogram` takes 100. With
+//! that crate, recording two times for every input message took half of the time of the analysis.
 
 use crate::report::Distribution;
 
-/// The logarithm of the number of cells in each power of two: a cell's middle is within a thousandth of its
-/// times.
+/// The logarithm of the number of cells in each power of two: the middle of a cell differs by at most a
+/// thousandth from the times in the cell.
 const CELL_BITS: u32 = 9;
 const MANTISSA_BITS: u32 = 52;
 /// The least time in nanoseconds; shorter times are recorded as this time.
@@ -22,8 +22,8 @@ const CELLS: usize = OCTAVES << CELL_BITS;
 pub(crate) struct Times {
     cells: Vec<u64>,
     count: u64,
-    /// Sums are kept relative to the first value, so that the variance of large, similar values keeps its
-    /// digits.
+    /// Sums are kept relative to the first value, so that the variance of large, similar values is computed
+    /// without loss of precision.
     shift: f64,
     sum: f64,
     squares: f64,
@@ -31,7 +31,7 @@ pub(crate) struct Times {
     min: f64,
 }
 
-/// The number of a time's cell, before the number of the cell of [`LEAST`] is subtracted.
+/// The number of the cell of a time, if cells are counted from time 0 and not from [`LEAST`].
 #[inline]
 fn raw_cell(ns: f64) -> usize {
     (ns.to_bits() >> (MANTISSA_BITS - CELL_BITS)) as usize

@@ -18,17 +18,17 @@ pub struct Verdict {
     /// The finding in words.
     #[serde(flatten)]
     pub words: Words,
-    /// The share of a bootstrap's samples of parts of the run that gave the same finding; null if the parts
-    /// are not known.
+    /// The share of a bootstrap's samples that gave the same finding, each sample drawn from parts of the
+    /// run; null if the parts could not be analysed.
     #[serde(default)]
     pub confidence: Option<f64>,
-    /// The findings of the other samples, most frequent first.
+    /// The findings of the bootstrap's other samples, most frequent first.
     #[serde(default)]
     pub alternatives: Vec<Alternative>,
 }
 
 impl Verdict {
-    /// A verdict of a finding and its words, with unknown confidence.
+    /// A verdict from a finding and its words. The confidence is not known yet.
     pub fn of(finding: Finding, words: Words) -> Verdict {
         Verdict { finding, words, confidence: None, alternatives: Vec::new() }
     }
@@ -43,11 +43,11 @@ pub struct Finding {
     /// may add rules.
     #[serde(default)]
     pub rule: String,
-    /// The component, if the finding is about one.
+    /// The component, if the finding is about a component.
     pub component: Option<String>,
-    /// The worker, if the finding is about one.
+    /// The worker, if the finding is about a worker.
     pub worker: Option<WorkerId>,
-    /// The task, if the finding is about one.
+    /// The task, if the finding is about a task.
     #[serde(default)]
     pub task: Option<TaskRef>,
     /// The streams, if the finding is about the streams between two components.
@@ -56,7 +56,8 @@ pub struct Finding {
     /// The figures that the finding is based on.
     #[serde(default)]
     pub figures: Vec<Figure>,
-    /// Actions that a program can apply; what only a person can do is in the suggestion alone.
+    /// Actions that a program can apply; an action that only a person can take is stated in the suggestion
+    /// alone.
     #[serde(default)]
     pub actions: Vec<Action>,
 }
@@ -79,14 +80,15 @@ pub struct Words {
 pub struct TaskRef {
     /// Its id.
     pub id: TaskId,
-    /// Its component's path, and its replica in brackets where there are several.
+    /// The path of the task's component, and the number of the replica in brackets if the component has
+    /// several tasks.
     pub name: String,
 }
 
 /// The streams of one name between two components.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StreamRef {
-    /// Their name, else `writer → reader`.
+    /// The name of the streams; if they have none, `writer → reader`.
     pub name: String,
     /// Path of the component that writes.
     pub writer: Option<String>,
@@ -102,9 +104,9 @@ pub struct Figure {
     pub name: String,
     /// The value.
     pub value: f64,
-    /// `share` (of 1), `ns`, `times` or what is counted, such as `messages`.
+    /// The unit: `share` (a fraction of 1), `ns`, `times`, or the things counted, such as `messages`.
     pub unit: String,
-    /// The subject of the figure, if it is not the whole run.
+    /// What the figure is about; null if it is about the whole run.
     #[serde(default)]
     pub of: Option<Subject>,
 }
@@ -121,7 +123,7 @@ pub enum Subject {
     Worker(WorkerId),
     /// The streams between two components.
     Stream(StreamRef),
-    /// A task's waiting for another.
+    /// The wait of a task for another task.
     Wait(WaitNow),
     /// A task whose thread hangs.
     Hanging(Hanging),
@@ -141,7 +143,7 @@ pub enum Action {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct NewValue {
     /// The setting's name, or `task/N.worker`, which `thalweg set` accepts as well. In a report on several
-    /// spaces, it is a setting of the space to which the finding's task or worker belongs.
+    /// spaces, the setting is one of the space to which the finding's task or worker belongs.
     pub setting: String,
     /// The value, as it is written.
     pub value: String,
@@ -152,7 +154,8 @@ pub struct NewValue {
 /// A command of `thalweg` with its arguments.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CommandLine {
-    /// The command. For `run` the arguments are options that are added to those the run was started with.
+    /// The command. If the command is `run`, the arguments are options that are added to those with which the
+    /// run was started.
     pub command: String,
     /// The arguments after the command.
     pub arguments: Vec<String>,
@@ -173,19 +176,20 @@ pub enum VerdictKind {
     Burst,
     /// A component unfolds into very many tasks, each of which does hardly any work.
     Grain,
-    /// All workers are busy nearly all the time, about evenly; or one worker is, and tasks that others wait
-    /// for are ready there behind a long task.
+    /// All workers are busy nearly all the time, about evenly; or one worker is busy nearly all the time, and
+    /// tasks that others wait for are ready on it behind a long task.
     Worker,
     /// A worker is busy nearly all the time while others are not, and moving a task would help.
     Mapping,
-    /// A stream can hold too few messages, so that both its ends wait in turn; or too few messages may be in
-    /// flight.
+    /// A stream can hold too few messages, so that its writer and its reader wait in turn; or too few
+    /// messages may be in flight.
     Capacity,
     /// Dispatches are so short that the workers spend much of their time changing tasks.
     Quantum,
-    /// The output of several branches, rounds or replicas is kept in order, and waits for one of them.
+    /// The output of several branches, rounds or replicas is kept in order, and the output waits for one of
+    /// these.
     Order,
-    /// A worker was runnable but had a processor only part of the time, because other processes ran on it or
+    /// A worker was runnable but had a processor only part of the time, because other processes ran there or
     /// the run's quota was used up.
     Contention,
     /// The network waits for its input.
@@ -200,7 +204,7 @@ pub enum VerdictKind {
     Hang,
     /// The disk that keeps the run's events was full, and the run waited for it.
     Disk,
-    /// The network keeps up with its source, which is the slower one.
+    /// The network keeps up with its source, because the source is slower than the network.
     Nothing,
     /// No task or worker is busy nearly all the time.
     Unclear,
@@ -209,7 +213,7 @@ pub enum VerdictKind {
 }
 
 impl Finding {
-    /// A finding of this kind, with nothing else set.
+    /// A finding of this kind, without a rule, a subject, figures and actions.
     pub fn new(kind: VerdictKind) -> Finding {
         Finding {
             kind,
@@ -251,7 +255,7 @@ impl Finding {
         self
     }
 
-    /// The figure of this name.
+    /// The figure with this name.
     pub fn figure(&self, name: &str) -> Option<&Figure> {
         self.figures.iter().find(|figure| figure.name == name)
     }

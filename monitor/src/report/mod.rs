@@ -45,12 +45,12 @@ pub struct Report {
     /// complete recording.
     #[serde(default)]
     pub replay: Option<Replay>,
-    /// The parts of the run with different limits, if what limits the flow changed. Computed where `replay`
-    /// is.
+    /// The parts of the run with different limits, if the limit of the flow changed during the run. They are
+    /// computed only if `replay` is.
     #[serde(default)]
     pub phases: Vec<Phase>,
-    /// Groups of messages that take longer than others of their component, the group with the most total time
-    /// first.
+    /// Groups of messages that take longer than the other messages of their component, the group with the
+    /// most total time first.
     #[serde(default)]
     pub expensive: Vec<Expensive>,
     /// Messages per second.
@@ -76,8 +76,8 @@ pub struct Report {
     pub tasks: Vec<Task>,
     /// The number of tasks; the list `tasks` may contain fewer.
     pub tasks_count: u64,
-    /// Streams, those between the same components together: entries and exits first, then by messages
-    /// written, most first.
+    /// The streams; those of one name between the same components are taken together. Entries and exits come
+    /// first, then the streams with the most messages written.
     pub streams: Vec<Stream>,
     /// Streams that lost or duplicated messages.
     pub broken: Vec<BrokenStream>,
@@ -88,20 +88,20 @@ pub struct Report {
     /// The use of processors by the run and the rest of the machine, if recorded at least twice.
     #[serde(default)]
     pub processors: Option<Processors>,
-    /// The limits on the run that its settings impose, if they can be read.
+    /// The settings that limit the run's dispatches and its messages in flight, if they can be read.
     #[serde(default)]
     pub limits: Option<Limits>,
     /// The estimated cost of the observation to the run.
     #[serde(default)]
     #[serde(alias = "telling")]
     pub overhead: Overhead,
-    /// The measurements of other monitors.
+    /// The measurements of monitors that have no part of their own in the report.
     #[serde(default)]
     pub measurements: Vec<Measurement>,
     /// The data missing from this report, with the reasons.
     pub notes: Vec<Note>,
-    /// For a session, the reports on its spaces, in the order in which these joined; empty for a single
-    /// space.
+    /// For a session, the reports on its spaces, in the order in which the spaces joined the session; empty
+    /// for a single space.
     #[serde(default)]
     pub spaces: Vec<Report>,
 }
@@ -151,11 +151,11 @@ impl Measurement {
 pub struct MessageTimes {
     /// The message, `STREAM:INDEX`.
     pub message: String,
-    /// The time at which it entered, from the window's start.
+    /// The time at which the message entered the network, from the window's start.
     pub entered_ns: f64,
-    /// The time from its entry until its last descendant left.
+    /// The time from the message's entry until its last descendant left the network.
     pub end_to_end_ns: f64,
-    /// Execution time of it and all its descendants.
+    /// Execution time of the message and of all its descendants.
     pub service_ns: f64,
 }
 
@@ -164,9 +164,9 @@ pub struct MessageTimes {
 pub struct FailedMessage {
     /// The message that failed, `STREAM:INDEX`.
     pub message: String,
-    /// The input message it descends from, if that is known.
+    /// The input message from which the failed message descends, if known.
     pub input: Option<String>,
-    /// The task in which it failed.
+    /// The task in which the message failed.
     pub task: TaskId,
     /// Path of the component of the task in which it failed.
     pub component: Option<String>,
@@ -184,19 +184,19 @@ pub struct Waiting {
     pub now: Vec<WaitNow>,
     /// The number of waits that had not ended; the list `now` may contain fewer.
     pub now_count: u64,
-    /// The waiting matrix, longest first.
+    /// The waiting matrix: for each pair of components, the waiting of one for the other, longest first.
     pub matrix: Vec<WaitEdge>,
-    /// The roots of waiting, that with the most waiting first.
+    /// The roots of waiting, the root with the most waiting first.
     pub roots: Vec<Root>,
     /// Tasks that wait for one another in circles.
     pub deadlock: Option<Deadlock>,
-    /// Tasks that waited behind another task because order is kept, longest first.
+    /// Tasks that waited behind another task because the order of messages is kept, the longest wait first.
     #[serde(default)]
     pub behind: Vec<Behind>,
     /// Tasks of a live run whose threads have been asleep in one dispatch for long, longest first.
     #[serde(default)]
     pub hanging: Vec<Hanging>,
-    /// The time since a worker last ended a dispatch or a wait, in a live run.
+    /// The time since a worker last ended a dispatch or a wait, if the run is live.
     #[serde(default)]
     pub still_ns: Option<f64>,
 }
@@ -220,12 +220,12 @@ pub struct WaitNow {
     pub ns: f64,
 }
 
-/// The waiting of one component's tasks for those of another.
+/// The waiting of one component's tasks for the tasks of another component.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct WaitEdge {
     /// Path of the component that waited.
     pub waiter: Option<String>,
-    /// Path of the component it waited for.
+    /// Path of the component that the other one waited for.
     pub peer: Option<String>,
     /// `input` or `room`.
     pub what: String,
@@ -233,7 +233,7 @@ pub struct WaitEdge {
     pub waits: u64,
     /// The total length of the waits.
     pub ns: f64,
-    /// Its share of all waiting.
+    /// The share of all waiting that these waits make up.
     pub share: f64,
 }
 
@@ -244,13 +244,13 @@ pub struct Root {
     pub task: TaskId,
     /// Its name.
     pub name: Option<String>,
-    /// Path of its component.
+    /// Path of the task's component.
     pub component: Option<String>,
-    /// Its state while others waited.
+    /// The task's state while others waited for it.
     pub state: RootState,
-    /// The time for which other tasks waited because of it.
+    /// The time for which other tasks waited because of the task.
     pub ns: f64,
-    /// Its share of all waiting.
+    /// The share of all waiting that this time makes up.
     pub share: f64,
 }
 
@@ -273,26 +273,26 @@ pub enum RootState {
 pub struct Deadlock {
     /// The number of tasks.
     pub tasks: u64,
-    /// Waits of these tasks; the list may not contain all.
+    /// Waits of the tasks in the circles. If there are many, the list does not contain all of them.
     pub waits: Vec<WaitNow>,
 }
 
-/// The share of a task's or worker's time that the source demands when it runs at its own speed (Kalavri et
-/// al., OSDI 2018).
+/// The share of a task's or worker's time that the source demands when the source runs at its own speed
+/// (Kalavri et al., OSDI 2018).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Utilisation {
     /// The task's or worker's name.
     pub name: String,
-    /// The task, if the entry is a task.
+    /// The task, if the row is about a task.
     pub task: Option<TaskId>,
-    /// The worker itself, or the worker of the task.
+    /// The worker that the row is about, or the worker of the task.
     pub worker: Option<WorkerId>,
     /// The useful time spent for each input message.
     pub demand_ns: f64,
-    /// Its busy time divided by the busy time of the busiest source: above 1 the task or worker cannot keep
-    /// up.
+    /// The busy time of the task or worker divided by the busy time of the busiest source: above 1, the task
+    /// or worker cannot keep up with the source.
     pub utilisation: f64,
-    /// The share of its time in which it was busy.
+    /// The share of its time in which the task or worker was busy.
     pub busy: f64,
 }
 
@@ -368,7 +368,7 @@ pub enum State {
     Running,
     /// The process ended its run in order.
     Ended,
-    /// The process ended without recording the end of its run.
+    /// The process ended without recording the end of its run, for example because it was killed.
     Killed,
 }
 
@@ -379,17 +379,19 @@ pub struct Window {
     pub duration_ns: f64,
     /// Whether the process lives, has ended, or died.
     pub state: State,
-    /// The time for which its sources have been paused by `thalweg pause` or `drain`, if they are.
+    /// The time for which the run's sources have been paused by `thalweg pause` or `drain`; null if they are
+    /// not paused.
     #[serde(default)]
     pub paused_ns: Option<f64>,
     /// The modes that the run was in.
     pub modes: Vec<ModeSpan>,
     /// Whether every event of the run was read and the mode was full throughout.
     pub complete: bool,
-    /// Whether the window is only a part of the run: counts are then of this part only.
+    /// Whether the window is only a part of the run: if so, counts cover this part only.
     #[serde(default)]
     pub partial: bool,
-    /// The length of the last part of the window, from which the events are, if the report is not complete.
+    /// If the report is not complete, the length of the last part of the window of which the events were
+    /// read.
     pub events_ns: Option<f64>,
     /// Events read.
     pub events: u64,
@@ -410,7 +412,7 @@ pub struct Window {
 /// A mode and the time from which it applied.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ModeSpan {
-    /// `off`, `metrics` or `full`.
+    /// The mode: `off`, `metrics` or `full`.
     pub mode: String,
     /// The time from which the mode applied, from the window's start.
     pub from_ns: f64,
@@ -423,7 +425,7 @@ pub struct Throughput {
     pub messages_in: Option<u64>,
     /// Output messages: the messages of the exit streams.
     pub messages_out: Option<u64>,
-    /// The longest worker's time from its start to its end.
+    /// The time from start to end of the worker that existed longest.
     pub worker_ns_longest: Option<f64>,
     /// Input messages per second of `worker_ns_longest` (LPEL paper, equation 1).
     pub entry_per_s: Option<f64>,
@@ -438,24 +440,26 @@ pub struct Latency {
     pub service: Option<Distribution>,
     /// The time from an input message's entry until its last descendant left.
     pub end_to_end: Option<Distribution>,
-    /// End-to-end less service time; 0 if the difference is negative because descendants ran at the same
-    /// time.
+    /// End-to-end latency less service time; 0 if descendants ran at the same time, so that the difference
+    /// would be negative.
     #[serde(default)]
     pub waiting: Option<Distribution>,
     /// Input messages whose entry was recorded.
     pub entered: u64,
-    /// Messages of `entered` that had not left at the window's end.
+    /// Messages of `entered` of which some descendant was still in the network at the window's end.
     pub in_flight: u64,
-    /// Messages of `entered` that left, but were not measured because some of their events were lost.
+    /// Messages of `entered` that left the network, but whose latencies are unknown because events about them
+    /// were lost.
     pub unmeasured: u64,
-    /// Messages written whose input message is not known.
+    /// The number of written messages whose input message is not known.
     pub unattributed: u64,
     /// Share of the tasks' busy time inside the network that belongs to known input messages and is therefore
-    /// in `service`. The rest belongs to messages whose input message is not known, and to dispatches that
-    /// read and wrote nothing.
+    /// in `service`. The rest of the busy time belongs to messages whose input message is not known, and to
+    /// dispatches that read and wrote nothing.
     pub attributed_share: Option<f64>,
-    /// Busy time that belongs to known input messages, including those that did not leave. `attributed_ns`,
-    /// `unattributed_ns`, `empty_ns` and `outside_ns` add up to the busy time of all recorded dispatches.
+    /// Busy time that belongs to known input messages, including those that are still in the network.
+    /// `attributed_ns`, `unattributed_ns`, `empty_ns` and `outside_ns` add up to the busy time of all
+    /// recorded dispatches.
     #[serde(default)]
     pub attributed_ns: Option<f64>,
     /// Busy time that belongs to messages whose input message is not known.
@@ -493,14 +497,14 @@ pub struct Distribution {
 /// The shares of a task's time, which add up to 1.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TaskShares {
-    /// The share in which it ran.
+    /// The share in which the task ran.
     pub busy: f64,
-    /// The share in which it waited for messages.
+    /// The share in which the task waited for messages.
     pub input_wait: f64,
-    /// The share in which it waited for room.
+    /// The share in which the task waited for room.
     pub output_wait: f64,
-    /// The share in which it was ready but did not run: other tasks ran, or its thread had no processor or
-    /// was waking other threads.
+    /// The share in which the task was ready but did not run: other tasks ran, or its thread had no processor
+    /// or was waking other threads.
     pub ready: f64,
 }
 
@@ -511,15 +515,15 @@ pub struct Component {
     pub path: String,
     /// The kind of component: `box`, `filter`, `star`, …
     pub kind: String,
-    /// Its place in the source, `file:line:column`, if known.
+    /// The component's place in the network's text, `file:line:column`, if known.
     pub place: Option<String>,
-    /// The number of its tasks.
+    /// The number of the component's tasks.
     pub tasks: u64,
-    /// The number of its tasks that have not ended.
+    /// The number of the component's tasks that have not ended.
     pub tasks_live: u64,
-    /// The work of all its tasks together.
+    /// The work of all tasks of the component together.
     pub work: Work,
-    /// The times of single messages, if these are long enough for the clock to be read after each
+    /// The times of single messages, if messages take long enough for the clock to be read after each
     /// (`exec.clock_budget`).
     #[serde(default)]
     pub service: Option<Distribution>,
@@ -530,22 +534,23 @@ pub struct Component {
 pub struct Task {
     /// Its id.
     pub id: TaskId,
-    /// Its component's path, and its replica in brackets where there are several.
+    /// The path of the task's component, and the number of the replica in brackets if the component has
+    /// several tasks.
     pub name: String,
-    /// The worker it was on; null if it has a thread of its own.
+    /// The worker that ran the task last; null if the task has a thread of its own.
     pub worker: Option<WorkerId>,
-    /// Its state at the window's end.
+    /// The task's state at the window's end.
     pub state: String,
-    /// Times it moved to another worker.
+    /// The number of times that the task moved to another worker.
     #[serde(default)]
     pub moves: u64,
-    /// Processor time of its own thread, if it has one.
+    /// Processor time of the task's own thread, if the task has one.
     #[serde(default)]
     pub cpu_ns: Option<f64>,
-    /// Time in which its own thread was runnable without a processor.
+    /// Time in which the task's own thread was runnable without a processor.
     #[serde(default)]
     pub delayed_ns: Option<f64>,
-    /// The work that it did.
+    /// The work that the task did.
     pub work: Work,
 }
 
@@ -558,7 +563,7 @@ pub struct Work {
     pub messages_out: Option<u64>,
     /// Messages written per message read.
     pub selectivity: Option<f64>,
-    /// The number of its dispatches.
+    /// The number of the dispatches of the task, or of all tasks of the component.
     pub dispatches: Option<u64>,
     /// Dispatches that ended with the quantum spent.
     #[serde(default)]
@@ -569,24 +574,24 @@ pub struct Work {
     /// Dispatches that read and wrote nothing.
     #[serde(default)]
     pub empty: Option<u64>,
-    /// The time in which it ran.
+    /// The time in which the task ran; for a component, the sum over its tasks.
     pub busy_ns: Option<f64>,
     /// The part of `busy_ns` in dispatches that read and wrote nothing.
     #[serde(default)]
     pub empty_ns: Option<f64>,
-    /// The time for which it existed within the window; for a component, the sum over its tasks.
+    /// The time for which the task existed within the window; for a component, the sum over its tasks.
     #[serde(default)]
     pub lifetime_ns: Option<f64>,
-    /// The division of its time.
+    /// The division of the time of the task, or of all tasks of the component.
     pub shares: Option<TaskShares>,
-    /// The time in which it ran, per message read (or written, if it reads none), less `empty_ns` where that
-    /// is known.
+    /// `busy_ns`, less `empty_ns` where that is known, per message read; per message written, if none are
+    /// read.
     pub service_ns: Option<f64>,
     /// Records that failed.
     pub failed: u64,
     /// Tasks that ended by a panic or another failure.
     pub ended_badly: u64,
-    /// The division of the busy time, if its threads were sampled.
+    /// The division of the busy time, if the threads that ran were sampled.
     #[serde(default)]
     pub account: Option<BusyAccount>,
 }
@@ -594,7 +599,7 @@ pub struct Work {
 /// All streams of one name between the same two components.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Stream {
-    /// Name, else `writer → reader`.
+    /// The name of the streams; if they have none, `writer → reader`.
     pub name: String,
     /// Path of the component that writes.
     pub writer: Option<String>,
@@ -604,7 +609,7 @@ pub struct Stream {
     pub role: String,
     /// The number of streams.
     pub streams: u64,
-    /// The number of messages that a stream can hold (the largest, if they differ).
+    /// The number of messages that a stream can hold (the largest number, if the streams differ).
     pub capacity: u64,
     /// Messages written: the sum of read, failed, held and dropped.
     pub written: Option<u64>,
@@ -614,7 +619,7 @@ pub struct Stream {
     pub failed: u64,
     /// Messages in the streams at the window's end.
     pub held: Option<u64>,
-    /// Messages that will never be read, because the reader had ended.
+    /// Messages that will never be read, because the reader ended before.
     pub dropped: Option<u64>,
     /// Messages read per second.
     pub rate_per_s: Option<f64>,
@@ -631,14 +636,14 @@ pub struct Stream {
     pub full_share: Option<f64>,
     /// Share of time in which the reader waited for messages from a stream.
     pub empty_share: Option<f64>,
-    /// Whether every stream conserved its messages.
+    /// Whether all messages written to each stream are accounted for: none were lost or duplicated.
     pub conserved: Option<bool>,
     /// The amount of data that passed the streams, if the sizes of messages are known.
     #[serde(default)]
     pub volume: Option<Volume>,
 }
 
-/// The amount of data that passed streams, estimated from the sizes of some of their messages.
+/// The amount of data that passed streams, estimated from a sample of the messages' sizes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Volume {
     /// Bytes read per second: messages read per second times their mean size.
@@ -656,7 +661,7 @@ pub struct Volume {
     pub sizes_taken: u64,
 }
 
-/// Messages in a stream over time: the means over steps of the same length.
+/// Messages in a stream over time: the mean number in each of several steps of the same length.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Occupancy {
     /// The start of the first step, from the window's start.
@@ -676,9 +681,9 @@ pub struct BrokenStream {
     pub name: String,
     /// Written.
     pub written: u64,
-    /// Read, failed ones included.
+    /// Messages read, including those that failed in the reader.
     pub read: u64,
-    /// Dropped.
+    /// Messages that were never read, because the reader ended before.
     pub dropped: u64,
     /// A sentence that names the contradiction.
     pub what: String,
@@ -689,38 +694,38 @@ pub struct BrokenStream {
 pub struct Worker {
     /// Its id.
     pub id: WorkerId,
-    /// The core it is pinned to.
+    /// The core that the worker's thread is pinned to.
     pub core: Option<u64>,
-    /// The NUMA node of that core, if it is known.
+    /// The NUMA node of the worker's core, if known.
     #[serde(default)]
     pub node: Option<u64>,
-    /// The time from its start to its end, without the time for which it was parked.
+    /// The time from the worker's start to its end, without the time for which it was parked.
     pub lifetime_ns: f64,
-    /// The time for which it was parked: it slept and ran no tasks.
+    /// The time for which the worker was parked: it slept and ran no tasks.
     #[serde(default)]
     pub parked_ns: f64,
     /// The division of `lifetime_ns`.
     pub shares: Option<WorkerShares>,
-    /// The number of its dispatches.
+    /// The number of the worker's dispatches.
     pub dispatches: Option<u64>,
-    /// Messages its tasks read.
+    /// The number of messages that the worker's tasks read.
     pub messages: Option<u64>,
-    /// Processor time of its thread.
+    /// Processor time of the worker's thread.
     #[serde(default)]
     pub cpu_ns: Option<f64>,
-    /// The number of times its thread was preempted.
+    /// The number of times that the kernel preempted the worker's thread.
     #[serde(default)]
     pub preempted: Option<u64>,
-    /// Time in which its thread was runnable without a processor.
+    /// Time in which the worker's thread was runnable without a processor.
     #[serde(default)]
     pub delayed_ns: Option<f64>,
-    /// The task in which the worker was when the process died, or in which it hangs.
+    /// The task that the worker was running when the process died, or in which the worker hangs.
     pub on_task: Option<String>,
     /// The index of the message that the worker was processing in `on_task`, counted from 0.
     pub on_message: Option<u64>,
-    /// The least time for which it has been on the message `on_message`, if it hangs.
+    /// The least time for which the worker has been processing the message `on_message`, if it hangs.
     pub stuck_ns: Option<f64>,
-    /// The division of its busy time, if its thread was sampled.
+    /// The division of the worker's busy time, if its thread was sampled.
     #[serde(default)]
     pub account: Option<BusyAccount>,
 }
@@ -728,32 +733,32 @@ pub struct Worker {
 /// The shares of a worker's time, which add up to 1.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct WorkerShares {
-    /// The share in which it ran tasks.
+    /// The share in which the worker ran tasks.
     pub busy: f64,
-    /// The share in which it had no task to run.
+    /// The share in which the worker had no task to run.
     pub waiting: f64,
-    /// The share of its own work, such as waking other threads and moving tasks.
+    /// The share of the worker's own work, such as waking other threads and moving tasks.
     #[serde(default)]
     pub own: f64,
-    /// The share in which it was runnable without a processor, as far as it noticed at once; `delayed_ns` is
-    /// the kernel's figure for its whole life.
+    /// The share in which the worker was runnable without a processor and noticed it at once. The kernel's
+    /// figure for the worker's whole life is `delayed_ns`.
     #[serde(default)]
     pub kept: f64,
-    /// The share that is not accounted for.
+    /// The share that belongs to none of the other shares.
     pub unaccounted: f64,
 }
 
-/// The estimated cost of the observation to the run: the time its threads spent on writing events, without
-/// the processor time and cache that a reader takes from the run.
+/// The estimated cost of the observation to the run: the time that the run's threads spent on writing events.
+/// The processor time and cache that a reader of events takes from the run are not included..
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Overhead {
-    /// Readings of the clock for events: events of one writer with equal times share one reading. For lost
-    /// events, readings are estimated in proportion.
+    /// Readings of the clock for events: events of one writer with equal times share one reading. The
+    /// readings for lost events are estimated in proportion to those for the events read.
     pub clock_readings: u64,
-    /// The time of a reading of the clock, as the workers measured it when they started (the mean); null if
-    /// these events were overwritten.
+    /// The mean time of a reading of the clock, which each worker measures and records when it starts; null
+    /// if these events were overwritten.
     pub clock_reading_ns: Option<f64>,
-    /// The assumed time of writing an event without reading the clock, from the benchmark `event`.
+    /// The assumed time of writing an event without reading the clock, as the benchmark `event` measured it.
     pub event_ns: f64,
     /// The time of recording: readings of the clock and writing of events, including events that readers
     /// lost.
@@ -766,10 +771,10 @@ pub struct Overhead {
     pub bytes_per_s: Option<f64>,
 }
 
-/// A value that the report lacks, or a reservation about one that it has.
+/// A value that the report lacks, or a reason to doubt a value of the report.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Note {
-    /// A stable word for the note.
+    /// The word by which a program recognises the note. It does not change between versions.
     pub code: String,
     /// The note as a sentence.
     pub text: String,

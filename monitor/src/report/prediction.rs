@@ -1,5 +1,5 @@
-//! Results that need a complete recording: predicted effects of changes, the confidence of a verdict, when it
-//! changed, and which records are expensive.
+//! Results that need a complete recording: predicted effects of changes, the confidence of a verdict, the
+//! times at which the verdict changed, and the records that are expensive.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,21 +9,21 @@ use super::finding::{Action, Verdict, VerdictKind};
 /// changes.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Replay {
-    /// The reason why nothing is predicted, if so.
+    /// The reason why nothing is predicted; null if there are predictions.
     pub refused: Option<String>,
     /// Messages a second that the run's sinks read.
     pub recorded_per_s: f64,
     /// Messages a second at the sinks in the replay of the unchanged run.
     pub replayed_per_s: Option<f64>,
     /// The share of the run in which the busiest worker was runnable without a processor. The replay does not
-    /// include such delays.
+    /// model such delays.
     pub kept: f64,
-    /// The assumed number of threads that can run at the same time.
+    /// The assumed number of threads that can run at the same time in the replay.
     pub processors: f64,
     /// Whether the run was longer than the replayed part, so that the prediction is about its beginning.
     pub is_cut: bool,
-    /// Changes that gain 3 % or more, the greatest gain first; a change with nearly the same gain and less
-    /// work comes before the greatest.
+    /// Changes that gain 3 % or more, the greatest gain first; a change that gains nearly as much as the best
+    /// one and is less work for the user comes before it.
     pub suggestions: Vec<Suggestion>,
     /// The limit that the shares of time show, if the replay predicts a greater gain from relieving another
     /// one.
@@ -32,7 +32,7 @@ pub struct Replay {
     pub overruled_gain: Option<f64>,
 }
 
-/// The beginning of the text of a change that removes a lock which boxes share.
+/// The words with which the description of a change begins that removes a lock which boxes share.
 pub(crate) const NO_LOCK: &str = "no lock that";
 
 /// A change, the way to make it, and its predicted gain.
@@ -42,11 +42,11 @@ pub struct Suggestion {
     pub words: String,
     /// The exact command, or the necessary edit of the network.
     pub how: String,
-    /// The command as data, if it is one.
+    /// The action that makes the change, if a command can make it.
     pub action: Option<Action>,
     /// The kind of limit that the change relieves.
     pub kind: VerdictKind,
-    /// Path of the component, if the change is about one.
+    /// Path of the component, if the change is about a component.
     pub component: Option<String>,
     /// The growth of the flow, as a share of 1.
     pub gain: f64,
@@ -54,18 +54,18 @@ pub struct Suggestion {
     pub least: f64,
     /// The upper end of the interval that contains nine of ten samples.
     pub most: f64,
-    /// The share of the samples in which no other change gains a quarter more.
+    /// The share of the bootstrap's samples in which no other change gains a quarter more than this one.
     pub leads: f64,
 }
 
 /// A verdict that was found in a part of the samples of a bootstrap.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Alternative {
-    /// Its share of all samples.
+    /// The share of all samples in which the verdict was found.
     pub share: f64,
     /// The kind of limit that was found.
     pub kind: VerdictKind,
-    /// Path of the component, if the finding is about one.
+    /// Path of the component, if the finding is about a component.
     pub component: Option<String>,
     /// The sentence of the finding.
     pub text: String,
@@ -74,9 +74,9 @@ pub struct Alternative {
 /// A part of the run with a verdict of its own.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Phase {
-    /// The time at which it began, from the window's start.
+    /// The time at which the phase began, from the window's start.
     pub from_ns: f64,
-    /// The time at which it ended, from the window's start.
+    /// The time at which the phase ended, from the window's start.
     pub to_ns: f64,
     /// Input messages per second in this part of the run.
     pub entry_per_s: Option<f64>,
@@ -84,50 +84,52 @@ pub struct Phase {
     pub verdict: Verdict,
 }
 
-/// Messages of a component that take longer than its others.
+/// Messages of a component that take longer than the component's other messages.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Expensive {
     /// Path of the component.
     pub component: String,
-    /// The property that distinguishes them from the others.
+    /// The property that distinguishes these messages from the component's other messages.
     pub by: ExpensiveBy,
-    /// A description of the messages: a replica, a round, a range of positions, or all beyond a certain time.
+    /// A description of the messages: a replica, a round, a range of positions, or all messages that take
+    /// longer than a certain time.
     pub which: String,
-    /// Their share of the component's messages.
+    /// The share of the component's messages that these messages are.
     pub messages_share: f64,
-    /// Their share of the component's busy time.
+    /// The share of the component's busy time that these messages take.
     pub time_share: f64,
-    /// The mean time that one of them takes.
+    /// The mean time that one of these messages takes.
     pub service_ns: f64,
-    /// The mean time that one of the others takes.
+    /// The mean time that one of the component's other messages takes.
     pub others_ns: f64,
 }
 
-/// The property that distinguishes expensive messages from others.
+/// The property that distinguishes expensive messages from other messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ExpensiveBy {
-    /// Their type: the labels they have.
+    /// The type of the messages: the labels that they have.
     Type,
     /// The value of a tag.
     Tag,
-    /// Their size.
+    /// The size of the messages.
     Size,
-    /// The replica of a split that they were sent to, given by the value of the split's tag.
+    /// The replica of a split to which the messages were sent, given by the value of the split's tag.
     Key,
     /// The stage of a star.
     Depth,
     /// The position in the component's input.
     Position,
-    /// The remainder of the position, for messages at regular distances.
+    /// The remainder of the position modulo a period: the messages come at regular distances.
     Every,
-    /// Only their times distinguish them, and the distribution of times has two modes.
+    /// Only their times distinguish the messages, and the distribution of times has two modes.
     Bimodal,
-    /// Only their times distinguish them, and the messages are few.
+    /// Only their times distinguish the messages, and the messages are few.
     Rare,
 }
 
-/// Tasks that could not pass on their output, because its reader waited for another task to keep the order.
+/// Tasks that could not pass on their output, because the reader of the output waited for another task to
+/// keep the order.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Behind {
     /// Path of the component that keeps the order.
@@ -136,9 +138,10 @@ pub struct Behind {
     pub awaited: String,
     /// Path of the awaited task's component.
     pub awaited_component: String,
-    /// The task that waited longest for room in this time.
+    /// The task that waited longest for room while the order-keeping component waited for the awaited task.
     pub behind: String,
-    /// The number of tasks that waited for room in this time.
+    /// The number of tasks that waited for room while the order-keeping component waited for the awaited
+    /// task.
     pub tasks: u64,
     /// The total time for which these tasks waited for room.
     pub ns: f64,

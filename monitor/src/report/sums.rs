@@ -2,9 +2,9 @@
 //! report's own figures.
 //!
 //! The checks depend on the state of the run. Shares must always add up to 1. Figures of different parts of
-//! the report must agree if the run has ended: in a live run, threads publish at different moments. If no
-//! event was lost, figures that are computed from events must agree as well. Streams that the report lists as
-//! broken are not checked, and only shares are checked if some events contradict themselves
+//! the report must agree only if the run has ended, because the threads of a live run publish at different
+//! moments. Figures that are computed from events must agree only if no event was lost. Streams that the
+//! report lists as broken are not checked, and only shares are checked if some events contradict themselves
 //! ([`Window::malformed`](crate::Window::malformed)).
 
 use std::collections::BTreeMap;
@@ -13,9 +13,9 @@ use crate::report::{BusyAccount, Component, Report, State, Stream, Task, TaskSha
 
 /// The relative tolerance for sums of floating-point numbers, in addition to a nanosecond.
 const EXACT: f64 = 1e-6;
-/// Lists of this length may have been shortened.
+/// A list of the report that has this length may have been shortened.
 const LIST_MAX: usize = 64;
-/// The roots of waiting are followed until less than this share of the waiting is left.
+/// The roots of waiting are followed until less than this share of all waiting has no root yet.
 const LED_ON: f64 = 1e-3;
 
 impl Report {
@@ -64,7 +64,7 @@ impl Sums<'_> {
         self.is_settled() && self.report.window.complete
     }
 
-    /// Whether every task is in the list.
+    /// Whether every task is in the report's list of tasks.
     fn has_all_tasks(&self) -> bool {
         self.report.tasks.len() as u64 == self.report.tasks_count
     }
@@ -138,7 +138,7 @@ impl Sums<'_> {
         self.same(&format!("the busy time of {name}, by what it was spent on"), whole, sum);
     }
 
-    // ---- work of tasks
+    // ---- checks of the work of tasks
 
     fn work(&mut self) {
         for (name, work) in works(self.report) {
@@ -164,7 +164,8 @@ impl Sums<'_> {
         let messages = if reads > 0 { reads } else { writes };
         let empty_ns = work.empty_ns.unwrap_or(0.0);
         let of_messages = work.service_ns.unwrap_or(0.0) * messages as f64;
-        // The present dispatch of a task that has not stopped has no known length yet.
+        // The sums are compared only after the run's end: the length of a dispatch that has not ended is not
+        // known.
         let is_over = self.report.window.state == State::Ended;
         if is_over && (messages > 0 || work.empty_ns.is_some()) {
             self.same(
@@ -263,7 +264,8 @@ impl Sums<'_> {
                 format!("{through:?} messages went through the {role}, the throughput speaks of {messages:?}")
             });
         }
-        // Streams whose ends were not recorded have no tasks to compare with, unless every event was seen.
+        // If some events were lost and the tasks at the ends of a stream are not known, its messages cannot
+        // be compared with those of tasks.
         let is_known = |stream: &Stream| stream.reader.is_some() && stream.writer.is_some();
         if !self.is_exact() && !report.streams.iter().all(is_known) {
             return;

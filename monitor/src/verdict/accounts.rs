@@ -13,13 +13,13 @@ pub fn is_sure(account: &BusyAccount) -> bool {
     account.looks as f64 >= LOOKS || 2.0 * account.measured_ns >= account.total_ns()
 }
 
-/// The share of busy time that is sleep, if known.
+/// The share of busy time in which the thread was asleep, if known.
 pub(super) fn asleep_part(account: Option<&BusyAccount>) -> Option<f64> {
     let account = account.filter(|account| is_sure(account) && account.total_ns() > 0.0)?;
     Some(account.asleep.total_ns() / account.total_ns())
 }
 
-/// The share of busy time that is work, if known.
+/// The share of busy time in which the thread worked, if known.
 pub(super) fn computing_part(account: Option<&BusyAccount>) -> Option<f64> {
     let account = account.filter(|account| is_sure(account) && account.total_ns() > 0.0)?;
     Some((account.computing_ns + account.runtime_ns) / account.total_ns())
@@ -68,15 +68,16 @@ pub(super) fn contradicts(facts: &Facts<'_>, found: &Finding) -> bool {
     let says_it_works =
         found.rule != "asleep" && found.rule != "hang" && found.figure("asleep_of_busy").is_none();
     match found.kind {
-        // A finding that others used the processors is ruled out if no thread was kept from one.
+        // A finding that others used the processors is ruled out if no worker was kept from a processor.
         VerdictKind::Contention => {
             !facts.workers.iter().any(|(worker, shares)| is_delayed(facts, worker, shares))
         }
-        // A thread that sleeps would not be faster with less work.
+        // A finding that a task has too much work is ruled out if the task mostly sleeps: with less work it
+        // would not be faster.
         VerdictKind::Task | VerdictKind::Burst if says_it_works => {
             asleep_part(task().and_then(|task| facts.account(task))).is_some_and(|part| part > ASLEEP)
         }
-        // If workers sleep in boxes, their number or the mapping is not the limit.
+        // If workers sleep in boxes, neither the number of workers nor the mapping of tasks is the limit.
         VerdictKind::Worker | VerdictKind::Mapping | VerdictKind::Quantum | VerdictKind::Grain => {
             let of_finding = |worker: &&Worker| found.worker.is_none_or(|id| id == worker.id);
             let mut workers = facts.workers.iter().map(|(worker, _)| *worker).filter(of_finding).peekable();
@@ -98,8 +99,8 @@ fn is_delayed(facts: &Facts<'_>, worker: &Worker, shares: &crate::report::Worker
     throttled || kept >= LOST || processor.is_some_and(|processor| processor.lost >= LOST)
 }
 
-/// The task that sleeps most on the worker with the least spare time, or with a thread of its own, and its
-/// share.
+/// The task that sleeps most, among those on the worker with the least spare time and those with threads of
+/// their own, and the share of time for which it sleeps.
 pub(super) fn sleeper<'r>(facts: &Facts<'r>) -> Option<(&'r Task, f64)> {
     let presses = |task: &Task, shares: &TaskShares| match task.worker {
         None => shares.busy >= SATURATED,

@@ -6,9 +6,9 @@ use crate::wording::counted;
 use super::facts::Facts;
 use super::thresholds::{FILLS, LONGER_STREAM, SHORT_MESSAGES, SHORT_NS, SMALL};
 
-/// The mean figures of the dispatches of the workers' tasks, if these are short.
+/// The mean figures of the dispatches of the workers' tasks, if the dispatches are short.
 pub(super) struct Short {
-    /// The mean number of messages of a dispatch; `ns` is its mean duration.
+    /// The mean number of messages of a dispatch; `ns` is the mean duration of a dispatch.
     pub(super) messages: f64,
     pub(super) ns: f64,
     /// The share of the dispatches that ended with the quantum spent.
@@ -25,7 +25,8 @@ impl Short {
             ns: sum(&|task| task.work.busy_ns) / dispatches,
             yields: sum(&|task| Some(task.work.yield_share? * task.work.dispatches? as f64)) / dispatches,
         };
-        // Dispatches that fill a small quantum are ended by it, whatever reason they recorded.
+        // If dispatches use up most of a small quantum, the quantum counts as the reason for their ends,
+        // whatever reason they recorded.
         let quantum = facts.report.limits.map(|limits| limits.quantum as f64);
         let all_of_it = quantum.is_some_and(|quantum| quantum < SMALL && short.messages >= FILLS * quantum);
         let short = Short {
@@ -49,7 +50,7 @@ impl Short {
     }
 }
 
-/// A finding about streams whose capacity is too small, with an action that increases it.
+/// A finding about streams whose capacity is too small, with an action that increases the capacity.
 pub(super) fn too_small(stream: &Stream) -> Finding {
     let longer = stream.capacity.saturating_mul(LONGER_STREAM as u64);
     Finding {

@@ -1,4 +1,4 @@
-//! Findings about components at the network's edge that wait for the outside.
+//! Findings about components at the network's edge that wait for the world outside the network.
 
 use crate::report::{Figure, Finding, Stream, Subject, TaskShares, VerdictKind};
 
@@ -6,8 +6,9 @@ use super::facts::Facts;
 use super::thresholds::STARVED;
 use super::words::the;
 
-/// The component at the network's edge, if it waits there most of the time. `sides` returns the component and
-/// the one outside.
+/// The finding about the component that reads or writes a stream at the network's edge, if the component
+/// waits at this stream most of the time. `sides` returns the component and its neighbour outside the
+/// network.
 pub(super) fn waiting_at(
     facts: &Facts<'_>,
     role: &str,
@@ -29,7 +30,7 @@ pub(super) fn waiting_at(
     })
 }
 
-/// The component outside, as the subject of a sentence.
+/// The source or sink, as the subject of a sentence.
 pub(super) fn outside(role: &str, path: Option<&String>) -> String {
     the(role, path.map_or("", String::as_str))
 }

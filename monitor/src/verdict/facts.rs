@@ -12,8 +12,7 @@ use super::thresholds::{HELD_BACK, SATURATED, SHORT_LIFE, STARVED};
 /// A report, and facts derived from it for rules.
 pub(crate) struct Facts<'r> {
     pub(super) report: &'r Report,
-    /// The share of its time for which the source that waits most waits for room; `None` if no source is
-    /// known.
+    /// The largest share of its time for which a source waits for room; `None` if no source is known.
     pub(super) held_back: Option<f64>,
     /// Workers whose shares are known, the busiest first.
     pub(super) workers: Vec<(&'r Worker, WorkerShares)>,
@@ -37,7 +36,8 @@ impl<'r> Facts<'r> {
         Facts { report, held_back, workers }
     }
 
-    /// Whether the source is hardly ever held back.
+    /// Whether no source is held back for a considerable share of its time: then the network keeps up with
+    /// the sources.
     pub(super) fn keeps_up(&self) -> bool {
         self.held_back.is_some_and(|share| share < HELD_BACK)
     }
@@ -61,7 +61,8 @@ impl<'r> Facts<'r> {
         Some(Figure::share(name, root.share).of(Subject::Task(task)))
     }
 
-    /// The tasks with their shares of the whole run's time, even if a task lived for a part of it only.
+    /// The tasks with their states as shares of the whole run's time, also for a task that lived for a part
+    /// of the run only.
     pub(super) fn tasks(&self) -> impl Iterator<Item = (&'r Task, TaskShares)> {
         let run_ns = self.report.window.duration_ns;
         let tasks = self.report.tasks.iter().filter(|task| moves(task));
@@ -111,7 +112,8 @@ impl<'r> Facts<'r> {
             .filter(|(_, shares)| shares.busy + shares.input_wait >= STARVED)
     }
 
-    /// The account of a task's busy time; if this is based on too few samples, that of its component.
+    /// The account of a task's busy time; if it is based on too few samples, the account of the task's
+    /// component.
     pub(super) fn account(&self, task: &'r Task) -> Option<&'r BusyAccount> {
         let own = task.work.account.as_ref().filter(|account| is_sure(account));
         let of_component = || self.component(component_of(&task.name))?.work.account.as_ref();
@@ -124,7 +126,7 @@ impl<'r> Facts<'r> {
 }
 
 impl Finding {
-    /// Adds the root of waiting to the evidence.
+    /// Adds the root of most waiting to the figures of a finding.
     pub(super) fn rooted(self, facts: &Facts<'_>) -> Finding {
         self.with(facts.root())
     }

@@ -6,7 +6,7 @@ use crate::report::{Figure, Finding, Report, Subject, Task, VerdictKind, compone
 use super::facts::Facts;
 use super::thresholds::{FLOOD, FLOOD_READS};
 
-/// A finding if this task's component, or one before it, floods the task.
+/// A finding if this task's component, or one from which its messages come, floods the task.
 pub(super) fn flooded(facts: &Facts<'_>, task: &Task, busy: f64) -> Option<Finding> {
     let floods = |path: &str| {
         let work = &facts.component(path)?.work;
@@ -25,7 +25,7 @@ pub(super) fn flooded(facts: &Facts<'_>, task: &Task, busy: f64) -> Option<Findi
     )
 }
 
-/// This component and those before it in the flow, the nearest first.
+/// The component of this path and those from which its messages come, the nearest first.
 fn upstream<'r>(report: &'r Report, path: &'r str) -> Vec<&'r str> {
     let mut found = vec![path];
     let mut next = 0;

@@ -1,8 +1,8 @@
 //! Merges reports on parts of a run into one report, for a bootstrap over windows and for the verdict of a
 //! phase.
 //!
-//! Counts and times are added; shares are weighted by their times. Only values that rules use are merged:
-//! latencies, distributions and lists of single messages are not.
+//! Counts and times are added; shares are averaged with the lengths of the parts as weights. Only values that
+//! rules use are merged: latencies, distributions and lists of single messages are not.
 
 use std::collections::BTreeMap;
 use std::hash::Hash;
@@ -11,8 +11,8 @@ use crate::report::{
     BusyAccount, Component, Processors, Report, Root, Stream, Task, TaskShares, Work, Worker, WorkerShares,
 };
 
-/// Merges reports on parts of a run, in any order; a part may occur several times. Returns `None` without
-/// parts.
+/// Merges reports on parts of a run, in any order; a part may occur several times. Returns `None` if there
+/// are no parts.
 pub(crate) fn merged<'r>(parts: impl IntoIterator<Item = &'r Report>) -> Option<Report> {
     let mut parts = parts.into_iter();
     let first = parts.next()?;
@@ -52,7 +52,7 @@ fn add_whole(whole: &mut Report, part: &Report) {
     }
 }
 
-/// Sums of weighted values by key.
+/// Merged values by key, each with the sum of the weights of its parts.
 struct Keyed<K, V>(BTreeMap<K, (V, f64)>);
 
 impl<K, V> Default for Keyed<K, V> {
@@ -63,7 +63,7 @@ impl<K, V> Default for Keyed<K, V> {
 
 impl<K: Ord + Hash, V: Clone> Keyed<K, V> {
     /// Adds a value of this weight: the first value of a key is copied, further ones are merged by `add`,
-    /// which gets both weights.
+    /// which gets the weight of the merged value and that of the new one.
     fn add(&mut self, key: K, value: &V, weight: f64, add: impl FnOnce(&mut V, &V, [f64; 2])) {
         match self.0.get_mut(&key) {
             None => {

@@ -37,14 +37,14 @@ pub(crate) fn verdict(report: &Report) -> Verdict {
     Verdict::of(finding, words)
 }
 
-/// The finding in words. Sentences are made only here, and only from the finding.
+/// The finding in words. All sentences are made by this function, and only from the finding.
 pub(crate) fn say(finding: &Finding) -> Words {
     let rule = rules::RULES.iter().find(|rule| rule.name == finding.rule);
     let said = rule.map_or_else(|| Words::text(words::NOTHING), |rule| (rule.say)(finding));
     words::whole(said, finding)
 }
 
-/// The first finding that no account rules out, by the order of rules.
+/// The finding of the first rule that applies and that no account contradicts.
 fn finding(facts: &Facts<'_>) -> Finding {
     let found = rules::RULES
         .iter()
@@ -57,10 +57,11 @@ fn finding(facts: &Facts<'_>) -> Finding {
     found.with(short.map(|lasted_ns| Figure::new("short_ns", lasted_ns, "ns")))
 }
 
-/// The rules whose findings are valid for short runs as well, or that mention the shortness themselves.
+/// The rules whose findings are valid for short runs as well, or whose sentences say that the run was short.
 const CERTAIN: [&str; 5] = ["", "paused", "deadlock", "hang", "too_short"];
 
-/// The duration of a complete run that was mostly its start.
+/// The duration of the run, if the report covers all of it and the run was so short that it was mostly its
+/// start.
 fn short_ns(report: &Report) -> Option<f64> {
     let window = &report.window;
     let is_short = !window.partial && window.duration_ns > 0.0 && window.duration_ns < START_NS;

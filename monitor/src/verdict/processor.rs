@@ -7,20 +7,20 @@ use super::thresholds::{LOST, SLEEP_NS};
 
 /// The processor time that a worker needed and did not get, or did not use, as shares of its lifetime.
 pub(super) struct Processor {
-    /// The share in which it was running or runnable.
+    /// The share in which the worker was running or runnable.
     pub(super) wanted: f64,
-    /// The least share in which other processes used the processor.
+    /// The share in which other processes used the worker's processor, at least.
     pub(super) lost: f64,
-    /// The share in which it was busy but asleep.
+    /// The share in which the worker was busy but its thread was asleep.
     pub(super) asleep: f64,
 }
 
 impl Processor {
-    /// Computes these shares. Other threads of the run may have used the worker's processor: the share of
-    /// other processes is limited by their total processor time, or, if the kernel does not report that, is
-    /// the worker's delay less the processor time of tasks with threads of their own. If the kernel reports
-    /// no delays, a busy worker that did not run was preempted, or it slept if it was preempted too seldom
-    /// for the missing time.
+    /// Computes the shares. The worker's processor may also have been used by other threads of the run. So
+    /// the share of other processes is at most their total processor time; if the kernel does not report this
+    /// time, the share is the worker's delay less the processor time of tasks with threads of their own. If
+    /// the kernel reports no delays, a busy worker that did not run counts as preempted; it counts as asleep
+    /// if it was preempted too seldom for the missing time.
     pub(super) fn of(facts: &Facts<'_>, worker: &Worker, shares: &WorkerShares) -> Option<Processor> {
         let busy_ns = load(shares) * worker.lifetime_ns;
         let cpu_ns = worker.cpu_ns.filter(|_| worker.lifetime_ns > 0.0)?;
@@ -39,8 +39,8 @@ impl Processor {
     }
 }
 
-/// The share of its lifetime for which other processes can have delayed the worker, which was delayed for the
-/// share `delayed` in all.
+/// The share of the worker's lifetime for which other processes can have delayed it, if its whole delay was
+/// the share `delayed`.
 fn had_by_others(facts: &Facts<'_>, worker: &Worker, delayed: f64) -> f64 {
     let told = facts.report.processors.as_ref().filter(|processors| processors.span_ns > 0.0);
     if let Some((processors, others_ns)) =
@@ -50,8 +50,8 @@ fn had_by_others(facts: &Facts<'_>, worker: &Worker, delayed: f64) -> f64 {
         if facts.workers.len() as u64 <= processors.count {
             return others;
         }
-        // The run's own threads delay each other as well, so the delay is divided in proportion to the
-        // processor times.
+        // The run's own threads delay each other as well, so the delay is divided between these threads and
+        // other processes in proportion to their processor times.
         let run = processors.run_ns / processors.span_ns - worker.cpu_ns.unwrap_or(0.0) / worker.lifetime_ns;
         return delayed * others / (others + run.max(0.0)).max(f64::MIN_POSITIVE);
     }
@@ -61,7 +61,7 @@ fn had_by_others(facts: &Facts<'_>, worker: &Worker, delayed: f64) -> f64 {
 }
 
 /// The finding about the worker that lost most of its time to other processes, if it was running or runnable
-/// for at least this share.
+/// for at least the share `wanted_min` of its lifetime.
 pub(super) fn kept_off(facts: &Facts<'_>, wanted_min: f64) -> Option<Finding> {
     if facts.keeps_up() {
         return None;

@@ -1,4 +1,4 @@
-//! Verdicts on reports made for one rule, and on random reports.
+//! Tests verdicts on reports that are made so that a certain rule applies, and on random reports.
 
 mod accounts;
 mod failing;
@@ -15,7 +15,7 @@ use crate::report::{
     Work, Worker, WorkerShares,
 };
 
-/// The list with an additional rule, as a contributor would write it.
+/// A list with one more rule, written as a contributor would add it to `RULES`.
 #[rustfmt::skip]
 const ADDED: [Rule; 1] = [
     Rule { name: "failing", find: failing::find, say: failing::say },
@@ -496,7 +496,7 @@ impl Maker {
     }
 }
 
-/// Removes the data that come from samples of threads.
+/// Removes all data of a report that come from samples of threads.
 fn without_looks(report: &mut Report) {
     report.tasks.iter_mut().for_each(|task| task.work.account = None);
     report.workers.iter_mut().for_each(|worker| worker.account = None);

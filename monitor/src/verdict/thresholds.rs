@@ -3,11 +3,11 @@
 /// A threshold of a rule.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Threshold {
-    /// The name of its constant.
+    /// The name of the threshold's constant.
     pub name: &'static str,
     /// The value.
     pub value: f64,
-    /// `share` (of 1), `ns`, `times` or what is counted.
+    /// The unit of the value: `share` (a fraction of 1), `ns`, `times`, or the things counted.
     pub unit: &'static str,
     /// The reason for the threshold.
     pub reason: &'static str,
@@ -38,7 +38,7 @@ thresholds! {
     /// of working.
     WORKS = 0.5, "share";
     /// A worker that was kept from its processor by others or slept in a box, or a run that waited for space
-    /// on the disk, for more than this share of its time is slowed by that.
+    /// on the disk, for more than this share of its time is slowed by the lost time.
     LOST = 0.2, "share";
     /// An account counts if it is based on this many samples of a thread, or if half of its busy time is in
     /// dispatches whose processor time was measured.
@@ -62,14 +62,14 @@ thresholds! {
     CHANGE_NS = 150.0, "ns";
     /// The share of a dispatch that is too much for changing tasks.
     CHANGING = 0.25, "share";
-    /// Dispatches of fewer messages that are shorter than SHORT_NS are short: each may wake a thread, which
-    /// takes about as long.
+    /// Dispatches that read fewer messages than this and take less time than SHORT_NS are short: each may
+    /// wake a thread, and a wake-up takes about as long as such a dispatch.
     SHORT_MESSAGES = 16.0, "messages";
-    /// Dispatches that take less time are short, if they have fewer messages than SHORT_MESSAGES.
+    /// Dispatches that take less time than this are short, if they read fewer messages than SHORT_MESSAGES.
     SHORT_NS = 5000.0, "ns";
     /// If this share of the dispatches ends with the quantum spent, the quantum is what ends dispatches.
     SPENT = 0.5, "share";
-    /// Dispatches that use more than this share of a small quantum are ended by it.
+    /// Dispatches that use more than this share of a small quantum count as ended by the quantum.
     FILLS = 0.5, "times";
     /// Streams that hold the messages of fewer dispatches than this end dispatches early.
     NARROW = 4.0, "dispatches";
@@ -85,12 +85,13 @@ thresholds! {
     /// A component floods only if it has read at least this many messages, because the output of a single
     /// input is all the work and not a burst.
     FLOOD_READS = 4.0, "messages";
-    /// Replicas share the work if the others are busier than this multiple of the busiest.
+    /// Replicas share the work evenly if the other replicas are busy for more than this multiple of the
+    /// busiest one's time.
     SHARED = 0.6, "times";
-    /// A replica is slow if a message takes this multiple of its time in the others.
+    /// A replica is slow if a message takes this multiple of the time that it takes in the other replicas.
     SLOWER = 1.5, "times";
     /// A worker that is busy for this share of the time, and twice as much as another, has too many tasks,
-    /// although it waits in between.
+    /// even if it also waits between dispatches.
     UNEVEN = 0.5, "share";
     /// A component that does this share of all work is worth replicas.
     MOST = 0.5, "share";
@@ -107,7 +108,7 @@ thresholds! {
     GRAIN_MESSAGES = 4.0, "messages";
     /// Tasks that are busy for longer than this, mostly in boxes, are worth the cost of their creation.
     GRAIN_NS = 30e3, "ns";
-    /// A component's work is mostly in boxes if they take at least this share of it.
+    /// A component's work is mostly in boxes if boxes take at least this share of the work.
     GRAIN_BOXES = 0.5, "share";
     /// The rule on the grain applies if components of too fine a grain do at least this share of all work.
     GRAIN_SHARE = 0.5, "share";
@@ -126,11 +127,11 @@ thresholds! {
     IDLE = 0.5, "share";
     /// A run shorter than this is mostly its start.
     START_NS = 50e6, "ns";
-    /// The flow depends on a task if its sensitivity is at least this; it is 1 if slowing the task slows the
-    /// flow by the same share.
+    /// The flow depends on a task if its sensitivity is at least this; the sensitivity is 1 if slowing the
+    /// task slows the flow by the same share.
     DEPENDS = 0.5, "times";
     /// The flow does not depend on a task with a smaller sensitivity: windows of a quarter of a second differ
-    /// by as much by chance.
+    /// by this much by chance.
     INDEPENDENT = 0.2, "times";
     /// Two delays add up if both together have the larger effect alone and this part of the smaller effect.
     ADDED = 0.7, "times";

@@ -1,12 +1,13 @@
 //! The confidence of a verdict, and whether it changed: a bootstrap over windows of the run, and a division
 //! of the run into phases.
 //!
-//! - **Confidence.** A sample of as many windows as there are is drawn with replacement, a hundred times; the
-//!   windows of each sample are merged and judged. The share of samples with the verdict of the whole run is
-//!   the confidence, and the verdicts of the other samples are the alternatives.
+//! - **Confidence.** A hundred samples are drawn with replacement from the windows, each as large as the
+//!   number of windows; the windows of each sample are merged and judged. The share of samples with the
+//!   verdict of the whole run is the confidence, and the verdicts of the other samples are the alternatives.
 //! - **Phases.** The run is cut where the two sides differ most (by least squares of the throughput and of
 //!   the components' and workers' shares). The cut is kept if each side has a verdict that most samples of
-//!   its own windows give, and hardly any sample of the other side's. Both sides are then cut again.
+//!   its own windows give, and hardly any sample of the other side's windows gives. The parts on both sides
+//!   are then cut in the same way.
 
 use crate::report::{Alternative, Finding, Phase, Report, Verdict, VerdictKind};
 
@@ -17,9 +18,9 @@ use super::verdict;
 const SAMPLES: usize = 100;
 /// The least number of windows of a phase.
 const PHASE_MIN: usize = 3;
-/// The least share of a phase's own samples that must give its verdict.
+/// The least share of the samples of a phase's windows that must give the phase's verdict.
 const SURE: f64 = 0.7;
-/// The greatest share of the neighbouring phase's samples that may give the verdict.
+/// The greatest share of the samples of the neighbouring phase's windows that may give the phase's verdict.
 const STRANGE: f64 = 0.2;
 /// The maximal number of phases.
 const PHASES_MAX: usize = 4;
@@ -28,10 +29,10 @@ const ALONE: f64 = 0.8;
 /// The least share of the samples with which an alternative is stated.
 const SAID: f64 = 0.15;
 
-/// The key by which two verdicts are compared.
+/// The parts of a finding that must be equal for two verdicts to count as the same.
 fn key(finding: &Finding) -> (VerdictKind, Option<&str>, Option<u64>) {
     // A finding may name any task of a component, so tasks are not compared; the worker is compared only if
-    // it is the limit.
+    // the finding says that the worker is the limit.
     let worker = matches!(finding.kind, VerdictKind::Worker | VerdictKind::Mapping)
         .then(|| finding.worker.map(|worker| worker.number));
     (finding.kind, finding.component.as_deref(), worker.flatten())
@@ -47,8 +48,8 @@ pub(crate) fn over_time(report: &mut Report, windows: &[Report]) {
     if windows.len() < 2 * PHASE_MIN || !depends_on_time(&report.verdict.finding) {
         return;
     }
-    // Some data are recorded at intervals and so are missing in some windows: verdicts that differ for this
-    // reason do not lower the confidence.
+    // Some data are recorded at intervals and so are missing in some windows: if even all windows together
+    // give another verdict than the run for this reason, the difference does not lower the confidence.
     let is_told = merged(windows).is_some_and(|all| is_same(&verdict(&all).finding, &report.verdict.finding));
     let mut cuts = Vec::new();
     cut(windows, 0, &mut cuts);
@@ -83,14 +84,15 @@ pub(crate) fn over_time(report: &mut Report, windows: &[Report]) {
     say_phases(report);
 }
 
-/// Whether windows can have verdicts of this kind; verdicts on how the run ended, or on what prevented it
+/// Whether windows can have verdicts of this kind; verdicts on how the run ended, or on what kept the run
 /// from working, do not depend on windows.
 fn depends_on_time(finding: &Finding) -> bool {
     use VerdictKind::{Deadlock, Disk, Hang, Paused, Unknown};
     !matches!(finding.kind, Deadlock | Hang | Paused | Disk | Unknown)
 }
 
-/// Writes in the first sentence that the verdict changed, and uses the finding of the longest phase.
+/// States in the first sentence of the verdict that the limit changed during the run, and uses the finding of
+/// the longest phase.
 fn say_phases(report: &mut Report) {
     let longest = report.phases.iter().max_by(|a, b| (a.to_ns - a.from_ns).total_cmp(&(b.to_ns - b.from_ns)));
     let Some(longest) = longest else { return };
@@ -119,7 +121,8 @@ fn capital(text: &str) -> String {
     chars.next().map_or(String::new(), |first| first.to_uppercase().chain(chars).collect())
 }
 
-/// Adds to a verdict the share of samples that have it, and the verdicts of the others.
+/// Adds to a verdict its confidence, which is the share of samples with the same verdict, and the verdicts of
+/// the other samples.
 fn sure(of: &mut Verdict, samples: &[Verdict]) {
     let count = samples.len().max(1) as f64;
     let mut rest: Vec<Alternative> = Vec::new();

@@ -5,8 +5,8 @@ use crate::report::{Report, Utilisation};
 
 use super::facts::{is_source, load, moves};
 
-/// Tasks and workers by their utilisation, highest first. Empty if no source, or no time of a source, is
-/// known.
+/// Tasks and workers by their utilisation, highest first. The list is empty if no source is known, or no
+/// source's time.
 pub(crate) fn utilisation(report: &Report) -> Vec<Utilisation> {
     let sources = || report.tasks.iter().filter(|task| is_source(task));
     let messages: u64 = sources().filter_map(|task| task.work.messages_out).sum();

@@ -4,7 +4,7 @@ use crate::ids::WorkerId;
 use crate::report::{Action, Figure, Finding, Subject, Words};
 use crate::wording::percent;
 
-/// The words of a report on a run that did nothing.
+/// The sentence of the verdict on a run in which no task worked.
 pub(super) const NOTHING: &str = "Nothing stands out: no task did any work.";
 
 /// Adds to the words of a rule the parts that every finding has: the root of waiting, whether the run was
@@ -23,7 +23,7 @@ pub(super) fn whole(mut words: Words, finding: &Finding) -> Words {
     words
 }
 
-/// The sentence on the root of most waiting.
+/// The sentence about the root of most waiting.
 fn root(finding: &Finding) -> Option<String> {
     let (figure, state) = finding.figures.iter().find_map(|figure| {
         let state = match figure.name.as_str() {

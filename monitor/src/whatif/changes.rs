@@ -1,4 +1,4 @@
-//! Changes of a network or of its settings, and the network after each.
+//! Changes of a network or of its settings, and the network after each change.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -54,23 +54,24 @@ pub enum Change {
         /// The maximal number of messages in a dispatch.
         messages: usize,
     },
-    /// Tasks without a place chosen by the user go to the workers in turn, or neighbours go to one worker.
+    /// Tasks without a place chosen by the user go to the workers in turn, or tasks that are neighbours in
+    /// the network go to the same worker.
     Mapper {
         /// Whether tasks go to the workers in turn.
         in_turn: bool,
     },
     /// Workers without work take over tasks of other workers.
     Steal,
-    /// The places chosen by the user are removed.
+    /// The places that the user chose for tasks are ignored.
     Unplaced,
     /// Boxes that share a lock no longer use it.
     Unlocked {
         /// The component that waits longest for the lock.
         component: String,
     },
-    /// Sources are not held by `exec.unfinished`.
+    /// The limit `exec.unfinished` on messages in flight is removed, so it holds back no source.
     NoLimit {
-        /// The limit that is removed.
+        /// The value of the limit before the change.
         was: u64,
     },
     /// The output of several branches, rounds or replicas is collected as it arrives, not in order.
@@ -124,11 +125,11 @@ const LONGER: usize = 16;
 const QUANTUM: usize = 64;
 /// The weight that the mapper assigns to a box.
 pub(super) const BOX_WEIGHT: u32 = 8;
-/// The weight that the mapper assigns to tasks that only pass messages on; [`REPLICAS_WEIGHT`] is that of the
-/// collector behind replicas.
+/// The weight that the mapper assigns to tasks that only pass messages on; [`REPLICAS_WEIGHT`] is the weight
+/// of the collector behind replicas.
 const GLUE_WEIGHT: u32 = 1;
 const REPLICAS_WEIGHT: u32 = 16;
-/// The assumed time to pass a message to a replica, or to collect it from there.
+/// The assumed time to pass a message to a replica, or to collect a message from it.
 const HAND_OVER_NS: f64 = 150.0;
 
 /// All changes of a network that the replay tries.
@@ -168,7 +169,8 @@ pub(super) fn candidates(model: &Model) -> Vec<Change> {
     let mut ordered: Vec<String> = ordered.map(|at| model.tasks[at].component.clone()).collect();
     ordered.dedup();
     all.extend(ordered.into_iter().map(|component| Change::Unordered { component }));
-    // If an outside input sets the pace, the effect of other changes is unknown.
+    // If an outside input sets the pace of a component, only the changes that make such a component faster
+    // are kept, because the effect of all other changes is unknown.
     let paced = |change: &Change| {
         let of_it =
             |component: &str| model.tasks.iter().any(|task| task.is_paced && task.component == *component);
@@ -219,7 +221,7 @@ fn is_replicable(model: &Model, task: usize) -> bool {
         return false;
     }
     if model.streams.is_empty() {
-        // A model made from sums has no streams; only boxes are replicated in it.
+        // A model made from sums has no streams; in such a model only boxes are replicated.
         return model.tasks[task].weight == BOX_WEIGHT && matches!(model.tasks[task].place, Place::Worker(_));
     }
     let [_] = model.inputs(task)[..] else { return false };
@@ -300,8 +302,8 @@ fn is_free(task: &Task) -> bool {
     matches!(task.place, Place::Worker(_)) && !task.is_placed
 }
 
-/// The workers of these tasks as the mapper chooses them: in turn, or in pieces of neighbours that weigh
-/// about the same.
+/// The workers that the mapper would choose for the tasks `cut`: in turn, or in pieces of neighbours that
+/// weigh about the same.
 fn mapped(model: &Model, cut: &[usize], workers: usize, in_turn: bool) -> Vec<usize> {
     if in_turn {
         return (0..cut.len()).map(|nth| nth % workers).collect();
@@ -350,7 +352,8 @@ fn place_anew(model: &mut Model, workers: usize, in_turn: bool) {
     if model.runtime.spreads {
         return spread(model, later, load);
     }
-    // Otherwise replicas stay on the component's worker, so that neighbours are kept together.
+    // If tasks are not placed in turn, later tasks such as replicas stay on their component's worker, so that
+    // neighbours are kept together.
     for at in later {
         if let Place::Worker(worker) = &mut model.tasks[at].place {
             *worker %= workers;
@@ -380,7 +383,7 @@ fn replicate(model: &mut Model, component: &str, replicas: usize) {
     let original = model.tasks[at].clone();
     let capacity = model.streams[input as usize].capacity;
     let first = model.streams.len() as u32;
-    // The k-th replica reads stream first + 2 k and writes the one after it.
+    // The k-th replica reads stream first + 2 k and writes the stream with the next number.
     model.streams.extend((0..2 * replicas).map(|_| Stream::of(capacity)));
     let mut scripts = vec![Script::default(); replicas];
     let (mut hands_out, mut gathers) = (Script::default(), Script::default());

@@ -1,10 +1,10 @@
-//! The effect of a change: compares two runs by their differences, their flow, the predictions, and what
-//! limits the flow now.
+//! The effect of a change: compares an older and a newer run. The comparison has their differences, their
+//! flows, what the older run predicted, and what limits the newer run's flow.
 //!
-//! The flow is input messages a second. If both runs are complete recordings, its interval comes from a
-//! bootstrap over windows of each; else there is no interval. Differences are read from the runs themselves
-//! (workers, limits, capacities, places, replicas, times of messages), so the comparison reflects the changes
-//! actually made and not the intended ones.
+//! The flow is input messages a second. If both runs are complete recordings, the interval of the flow's
+//! growth comes from a bootstrap over windows of each run; else there is no interval. Differences are read
+//! from the runs themselves (workers, limits, capacities, places, replicas, times of messages), so the
+//! comparison reflects the changes actually made and not the intended ones.
 
 use serde::{Deserialize, Serialize};
 use thalweg_space::Error;
@@ -17,12 +17,14 @@ use crate::wording::percent;
 
 /// The maximal number of windows of each run.
 const WINDOWS: usize = 24;
-/// The number of samples of the bootstrap; nine of ten lie in the interval.
+/// The number of samples of the bootstrap; nine of ten samples lie in the interval.
 const SAMPLES: usize = 500;
 const LEFT_OUT: f64 = 0.05;
-/// The times of messages differ if one is this multiple of the other.
+/// The times per message of a component in two runs count as different if one is at least this multiple of
+/// the other.
 const LONGER: f64 = 1.15;
-/// The least share of the run without a processor that explains a difference.
+/// A run whose workers had no processor for at least this share of the time may differ from the other run for
+/// this reason.
 const KEPT: f64 = 0.05;
 /// The least number of messages from which a component's time per message is compared.
 const MESSAGES_MIN: u64 = 50;
@@ -52,7 +54,7 @@ pub struct Comparison {
     pub limited: String,
     /// What limits the flow of the newer run.
     pub limits: String,
-    /// Other explanations of the difference, each a sentence.
+    /// Possible reasons for the growth of the flow other than the changes that were made, each a sentence.
     pub because: Vec<String>,
 }
 
@@ -113,7 +115,7 @@ fn compared(old: &Report, new: &Report, old_rates: &[f64], new_rates: &[f64]) ->
     }
 }
 
-/// The interval of the ratio of two means, less one.
+/// The interval in which the growth of the mean from `old` to `new` lies, as a share of 1.
 fn interval(old: &[f64], new: &[f64]) -> Option<(f64, f64)> {
     if old.is_empty() || new.is_empty() {
         return None;
@@ -139,7 +141,7 @@ fn difference(what: &str, old: impl ToString, new: impl ToString) -> Option<Diff
     (old != new).then(|| Difference { what: what.to_owned(), old, new })
 }
 
-/// The differences in workers, limits and capacities.
+/// The differences between two runs in the number of workers, the limits, and the capacities of streams.
 fn settings(old: &Report, new: &Report) -> Vec<Difference> {
     let limits =
         |report: &Report| report.limits.unwrap_or(crate::report::Limits { quantum: 0, unfinished: 0 });
@@ -157,15 +159,15 @@ fn settings(old: &Report, new: &Report) -> Vec<Difference> {
     .collect()
 }
 
-/// The part of a path by which its component is named: `w` of `net/split/w#2`.
+/// The component's own name in a path: `w` of `net/split/w#2`.
 fn own_name(path: &str) -> &str {
     let last = path.rsplit('/').next().unwrap_or(path);
     last.split(['#', '[']).next().unwrap_or(last)
 }
 
 /// The component in the other run that corresponds to a path: the one with the same path, or else the only
-/// one of the same kind and name there that has no counterpart here. A box that was put into a split, or
-/// given a place, has another path than before.
+/// component of the same kind and name in the other run that has no counterpart in this run. A box that was
+/// put into a split, or given a place, has another path than before.
 fn counterpart<'r>(here: &Report, there: &'r Report, path: &str) -> Option<&'r Component> {
     let find = |report: &'r Report, path: &str| report.components.iter().find(|of| of.path == path);
     if let Some(same) = find(there, path) {
@@ -177,13 +179,14 @@ fn counterpart<'r>(here: &Report, there: &'r Report, path: &str) -> Option<&'r C
         |report: &Report, other: &Component| !report.components.iter().any(|of| of.path == other.path);
     let mut others = there.components.iter().filter(alike).filter(|other| without(here, other));
     let other = others.next().filter(|_| others.next().is_none())?;
-    // If several components of this name moved, their counterparts are not known.
+    // If several components of this name have another path in the other run, none of them gets a counterpart,
+    // because it is not known which belongs to which.
     let moved = here.components.iter().filter(alike).filter(|of| without(there, of)).count();
     (moved == 1).then_some(other)
 }
 
-/// The tasks that are on another worker: tasks of the same name, or the only tasks of components that
-/// correspond to each other.
+/// The tasks whose worker differs between the runs. Tasks correspond if they have the same name, or if each
+/// is the only task of its component and the components correspond.
 fn places<'r>(old: &'r Report, new: &'r Report) -> impl Iterator<Item = Difference> + use<'r> {
     let place = |worker: Option<crate::ids::WorkerId>| {
         worker.map_or("a thread of its own".to_owned(), |worker| format!("worker {worker}"))
@@ -229,7 +232,7 @@ fn components(old: &Report, new: &Report) -> Vec<Difference> {
     found
 }
 
-/// Whether a suggestion is among the changes that were made.
+/// Whether the change that the older run suggested was made in the newer run.
 fn was_done(suggestion: &Suggestion, old: &Report, new: &Report) -> bool {
     let of = |report: &Report| {
         let path = suggestion.component.as_deref()?;
@@ -271,7 +274,7 @@ fn was_done(suggestion: &Suggestion, old: &Report, new: &Report) -> bool {
     }
 }
 
-/// Other explanations of the difference of two runs.
+/// Possible reasons why two runs differ other than the changes that were made.
 fn because(old: &Report, new: &Report) -> Vec<String> {
     let mut said = Vec::new();
     if let Some(path) = old.verdict.finding.component.as_deref() {
@@ -403,7 +406,8 @@ mod tests {
         };
         old.replay = Some(crate::report::Replay { suggestions: vec![replicas], ..Default::default() });
         assert_eq!(compared(&old, &new, &[], &[]).predicted.len(), 1);
-        // Two boxes of that name are missing in the newer run, so the counterpart is not known.
+        // Two boxes named `w` are missing in the newer run, so it is not known which of them corresponds to
+        // the new one.
         let other = Component { path: "net/b/w".into(), ..old.components[0].clone() };
         old.components.push(other);
         assert!(what(&old, &new).contains(&"net/w: there -> not there".to_owned()));

@@ -1,11 +1,12 @@
 //! Adds to a verdict what a complete recording gives: effective changes with their gains, a confidence, and
-//! the times at which the verdict changed.
+//! the times at which the limit changed.
 //!
 //! Rules judge by shares of time; a replay predicts what a change would bring. If the replay reproduces the
-//! run, *the verdict is the head of its table*: the rules' finding stays if its change gains at least four
-//! fifths of the best change's gain; else the best change's limit replaces it, and the replaced sentence is
-//! moved to the evidence. Findings that a replay cannot model (a run that hangs, a full disk, threads that
-//! sleep for locks, other processes) are not overruled, unless relieving them would gain little.
+//! run, *the verdict is the head of the table* of replayed changes: the finding of the rules stays if the
+//! change that it suggests gains at least four fifths of what the best change gains; else the limit that the
+//! best change relieves becomes the verdict, and the sentence of the former finding is moved to the evidence.
+//! Findings that a replay cannot model (a run that hangs, a full disk, threads that sleep for locks, other
+//! processes) are not overruled, unless relieving them would gain little.
 
 use thalweg_space::Error;
 use thalweg_space::reader::Feed;
@@ -32,15 +33,16 @@ pub struct Judging {
     pub messages_max: usize,
 }
 
-/// The least number of tasks considered, even if fewer are reported.
+/// The least number of single tasks in the report while the verdict is made; the report is shortened
+/// afterwards.
 const TOP_MIN: usize = 64;
 /// The maximal number of windows of a run.
 const WINDOWS: usize = 24;
 /// The least gain of a suggested change.
 const WORTH: f64 = 0.03;
-/// The least gain from which a cause counts as a limit by itself.
+/// If no change gains at least this, no single cause counts as the limit.
 const LIMITS: f64 = 0.05;
-/// A change with this share of the best change's gain counts as equally good.
+/// A change that gains at least this share of what the best change gains counts as equally good.
 const AS_GOOD: f64 = 0.8;
 /// The least share of bootstrap samples in which another change must be better before a verdict is overruled.
 const SURE: f64 = 0.5;
@@ -84,7 +86,7 @@ pub fn judged<F: Feed>(feed: &F, how: &Judging) -> Result<Report, Error> {
     Ok(report)
 }
 
-/// The capacity of the streams of replicas.
+/// The capacity of streams, which the streams of replicas in a replay get.
 fn capacity<F: Feed>(feed: &F) -> u64 {
     let settings = feed.spaces().first().and_then(|reader| reader.settings().ok()).unwrap_or_default();
     settings.iter().find(|setting| setting.name == "exec.capacity").map_or(64, |setting| setting.value)
@@ -127,7 +129,7 @@ pub(super) fn judge(report: &mut Report, replayed: &Replayed, capacity: u64) {
         let changed = Some(report.verdict.words.text.clone()).filter(|_| !report.phases.is_empty());
         overrule(report, replay, &table);
         if let Some(changed) = changed.filter(|_| report.verdict.finding.rule == "replayed") {
-            // The sentence that the verdict changed remains the first one.
+            // If the limit changed during the run, the sentence that says so remains the first one.
             let of_all = std::mem::take(&mut report.verdict.words.text);
             report.verdict.words.text = format!("{} Over the whole run: {of_all}", ended(&changed));
         }
@@ -144,14 +146,14 @@ fn ended(text: &str) -> String {
     format!("{}.", text.trim_end_matches('.'))
 }
 
-/// Adds the predictions from a run's sums to its report, if a change gains so much more than the change of
-/// the rules' finding that the unknowns of the run do not matter.
+/// Adds the predictions that come from a run's sums to its report, if a change gains so much more than the
+/// change that the rules' finding suggests that the unknown order of messages does not matter.
 fn judge_by_sums(report: &mut Report, told: &Replayed) {
     use VerdictKind::{Burst, Mapping, Replica, Sink, Source, Task, Unclear, Worker};
     let Replayed { answer, samples, .. } = told;
     let of_rules = &report.verdict.finding;
     let speaks = matches!(of_rules.kind, Burst | Mapping | Replica | Sink | Source | Task | Unclear | Worker);
-    // Of the findings of the kind `unclear`, only that of the rule `busiest` is based on long enough
+    // Of the findings of the kind `unclear`, only the finding of the rule `busiest` is based on long enough
     // measurements.
     let speaks = speaks && (of_rules.kind != Unclear || of_rules.rule == "busiest");
     if answer.refused.is_some() || answer.changes.is_empty() || !speaks || is_excused(of_rules) {
@@ -183,7 +185,7 @@ fn is_excused(found: &Finding) -> bool {
     matches!(found.kind, Deadlock | Disk | Hang | Nothing | Paused | Unknown) || found.rule == "throttled"
 }
 
-/// Makes the head of the table the verdict, if no account contradicts it.
+/// Replaces the verdict by the limit that the best change relieves, if no account contradicts this limit.
 fn overrule(report: &mut Report, replay: Replay, table: &Table<'_>) {
     let before = report.verdict.clone();
     report.replay = Some(replay);
@@ -208,7 +210,7 @@ fn overrule(report: &mut Report, replay: Replay, table: &Table<'_>) {
     table.sure_of(report, &head);
 }
 
-/// Adds the predicted gains to the actions that occur in the table.
+/// Adds the predicted gain to each action of a finding that was replayed.
 fn predict_actions(found: &mut Finding, table: &Table<'_>) {
     let alone = Finding { actions: Vec::new(), kind: VerdictKind::Unclear, ..found.clone() };
     found.actions = std::mem::take(&mut found.actions)
@@ -223,21 +225,22 @@ fn predict_actions(found: &mut Finding, table: &Table<'_>) {
         .collect();
 }
 
-/// Changes, the greatest gain first, with their samples.
+/// The replayed changes, the greatest gain first, with their gains in the samples of the bootstrap.
 struct Table<'a> {
     changes: &'a [Predicted],
     samples: &'a [Vec<f64>],
 }
 
 impl Table<'_> {
-    /// The changes that are compared with each other: a box that is a tenth faster only measures a dependence
-    /// and is not suggested.
+    /// The changes that are compared with each other: all except a component that is less than twice as fast,
+    /// which only measures how much the flow depends on the component and is not suggested.
     fn rows(&self) -> impl Iterator<Item = usize> + '_ {
         let measures = |change: &Change| matches!(change, Change::Faster { times, .. } if *times < 2.0);
         (0..self.changes.len()).filter(move |&at| !measures(&self.changes[at].change))
     }
 
-    /// The change that gains most; of changes with about the same gain, the one with the least work.
+    /// The change that gains most; of changes with about the same gain, the one that is the least work for
+    /// the user.
     fn head(&self) -> Option<usize> {
         let most = self.changes[self.rows().next()?].gain;
         let work = |at: &usize| match self.changes[*at].change {
@@ -255,7 +258,7 @@ impl Table<'_> {
         self.rows().take_while(|&at| self.changes[at].gain >= ABOUT * most).min_by_key(work)
     }
 
-    /// The greatest gain in a sample.
+    /// The greatest gain of all changes in a sample of the bootstrap.
     fn best(&self, sample: usize) -> f64 {
         self.rows().map(|at| self.samples[at][sample]).fold(0.0, f64::max)
     }
@@ -264,7 +267,7 @@ impl Table<'_> {
         self.samples.first().map_or(0, Vec::len)
     }
 
-    /// The share of samples in which one of these changes is as good as the best.
+    /// The share of samples of the bootstrap in which one of the changes `rows` is as good as the best.
     fn leads(&self, rows: &[usize]) -> f64 {
         let is_as_good = |sample: &usize| {
             let best = self.best(*sample);
@@ -284,8 +287,8 @@ impl Table<'_> {
         let Some(head) = self.rows().next() else { return false };
         let most = self.changes[head].gain;
         if most < LIMITS {
-            // No change gains: a finding is right if it says so, or if it is based on facts outside the
-            // replay's model.
+            // If no change gains anything, a finding is kept that says so, or that is based on facts which
+            // the replay does not model.
             let is_seen = found.rule == "asleep" || found.rule == "behind";
             return !is_seen && !is_others && found.kind != VerdictKind::Unclear && gain < LIMITS;
         }
@@ -310,8 +313,8 @@ impl Table<'_> {
         }
     }
 
-    /// Adds to a verdict the share of samples in which its changes are as good as any, and the best changes
-    /// of the other samples.
+    /// Adds to a verdict its confidence, which is the share of samples in which one of the verdict's changes
+    /// is as good as any other, and the best changes of the other samples.
     fn sure_of(&self, report: &mut Report, rows: &[usize]) {
         if rows.is_empty() {
             return;
@@ -345,15 +348,16 @@ impl Table<'_> {
 }
 
 impl Replayed {
-    /// The maximal gain without other processes on the run's processors. The replay does not model these
-    /// processes, so the gain is at most all the time that they took.
+    /// The greatest gain that removing other processes from the run's processors can have. The replay does
+    /// not model other processes, so it is assumed that all the time that they took is gained.
     fn without_others(&self) -> f64 {
         let kept = self.answer.kept.clamp(0.0, 0.99);
         (self.faster - 1.0).clamp(0.0, 1.0 / (1.0 - kept) - 1.0)
     }
 }
 
-/// Whether a finding suggests a change, by an action or by the limit that it names.
+/// Whether a finding suggests the change: by one of its actions, or because the change relieves the limit
+/// that the finding names.
 fn asks_for(found: &Finding, change: &Change) -> bool {
     let is_it = |component: &str| found.component.as_deref() == Some(component);
     let by_kind = match (found.kind, change) {
@@ -400,7 +404,7 @@ fn does(action: &Action, found: &Finding, change: &Change) -> bool {
     }
 }
 
-/// The suggestion for a change: its gain and the way to make it.
+/// The suggestion for a change: the change's gain, and the way to make the change.
 fn suggestion(report: &Report, table: &Table<'_>, at: usize, capacity: u64) -> Suggestion {
     let Predicted { change, words, gain, least, most } = &table.changes[at];
     let (how, action) = how(report, change, capacity);

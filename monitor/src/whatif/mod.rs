@@ -3,18 +3,18 @@
 //! The events of a run in mode full record the cost of each message, its streams, their contents, and the
 //! workers of tasks. A replay (a discrete-event simulation, see `replay.rs`) processes the same messages with
 //! one change: a box twice as fast, a task on another worker, longer streams. Coz answers the same question
-//! for a running program by slowing the rest (Curtsinger and Berger, SOSP 2015), and Scalasca by replaying
-//! traces for delays (Geimer et al., 2010).
+//! for a running program by slowing all other parts of it (Curtsinger and Berger, SOSP 2015), and Scalasca by
+//! replaying traces for delays (Geimer et al., 2010).
 //!
-//! **First it must reproduce the run as it was.** Where the replay's throughput differs from the recorded one
-//! by more than [`WhatIf::bound`], nothing is predicted: the model lacks the limit of this run. The replay
-//! does not model other processes: if the busiest worker was kept from its processor, the replay may be
-//! faster by that time.
+//! **A replay must first reproduce the unchanged run.** If the replay's throughput differs from the recorded
+//! one by more than [`WhatIf::bound`], nothing is predicted, because the model lacks what limits this run.
+//! The replay does not model other processes: if the busiest worker was kept from its processor, the replay
+//! may be faster by that time.
 //!
 //! **Formulas.** Each task has a *script*: step `j` reads one message from a stream (or none, in a source),
-//! is busy for `c_j`, and writes. `c_j` is the message's own time if recorded, else the dispatch's busy time
-//! (without the time in which its worker had no processor) divided by its messages; a source's wait for
-//! outside input is a delay that needs no processor.
+//! is busy for `c_j`, and writes. `c_j` is the time recorded for the message itself, or else the dispatch's
+//! busy time (without the time in which its worker had no processor) divided by its messages; a source's wait
+//! for outside input is a delay that needs no processor.
 //!
 //! - Threads that are busy share `P` processors: each progresses at the rate `1 / (1 − φ + φ · max(1, Σ φ /
 //!   P))`, with `φ` the processor time of its thread divided by the thread's busy time.
@@ -24,13 +24,14 @@
 //!   spins or sleeps wakes after the recorded median.
 //! - Sources pause when `written − read ≥ U`, until `U / 2` messages are in flight.
 //! - A task with several inputs reads them in the recorded order if it mostly waited for one particular
-//!   input, else it reads any input with a message. Costs and routes belong to the task's k-th message, so
-//!   totals are conserved.
-//! - A box that is often asleep in `read` is assumed to run at the pace of its outside input: only that box
-//!   is tried faster. Replicas of a box that sleeps for a lock or in `read` are not tried.
-//! - Gain `= T_before / T_after − 1`, both replayed; its interval comes from a bootstrap over 32 parts of the
-//!   run with equal numbers of messages at the sinks, widened by the replay's error: 2 %, and half of its
-//!   deviation from the recorded run.
+//!   input; else it reads any input that has a message. The k-th message that the task reads gets the
+//!   recorded cost and outputs of its k-th message, so totals stay the same.
+//! - A box that is often asleep in `read` is assumed to run at the pace of its outside input: then the only
+//!   change tried is to make that box faster. Replicas of a box that sleeps for a lock or in `read` are not
+//!   tried.
+//! - Gain `= T_before / T_after − 1`, with both times from replays; the interval of the gain comes from a
+//!   bootstrap over 32 parts of the run with equal numbers of messages at the sinks, widened by the replay's
+//!   error: 2 %, and half of its deviation from the recorded run.
 //!
 //! ```no_run
 //! let feed = thalweg_scope::ScopeFeed::of("kept-run")?;
@@ -63,12 +64,12 @@ use replay::{Outcome, replay};
 
 use crate::following::follower::Follower;
 
-/// The replay's throughput may differ from the recorded one by this share of it.
+/// The replay's throughput may differ from the recorded one by at most this share.
 const BOUND: f64 = 0.3;
 /// If a run was kept from its processors for a greater share of its time, nothing is predicted.
 const KEPT_MAX: f64 = 0.7;
-/// The relative error of replays that reproduce a run; [`MISSED`] is the share of their deviation from the
-/// recorded run that is added.
+/// The relative error of a replay that reproduces the run exactly; [`MISSED`] is the share of a replay's
+/// deviation from the recorded run that is added to this error.
 const WRONG: f64 = 0.02;
 const MISSED: f64 = 0.5;
 /// The number of parts of the run from which the bootstrap draws.
@@ -77,7 +78,7 @@ const PARTS: usize = 32;
 const WORKERS_MAX: u64 = 4096;
 /// The number of samples of the bootstrap.
 const SAMPLES: usize = 500;
-/// The share of samples outside an interval, at each end.
+/// The share of samples that lie below an interval, and the share that lie above it.
 const LEFT_OUT: f64 = 0.05;
 
 /// The predicted effects of changes of a run.
@@ -86,13 +87,13 @@ pub struct WhatIf {
     /// Messages a second that the run's sinks read.
     pub recorded_per_s: f64,
     /// The share of the run in which the busiest worker was runnable without a processor. The replay does not
-    /// include such delays.
+    /// model such delays.
     pub kept: f64,
-    /// The greatest `kept` with which changes are predicted.
+    /// Changes are predicted only if `kept` is at most this.
     pub kept_bound: f64,
     /// Messages a second at the sinks in the replay of the unchanged run.
     pub replayed_per_s: Option<f64>,
-    /// The greatest relative deviation of the replay from the run with which changes are predicted.
+    /// Changes are predicted only if the replay deviates from the run by at most this share.
     pub bound: f64,
     /// The assumed number of threads that can run at the same time.
     pub processors: f64,
@@ -100,7 +101,7 @@ pub struct WhatIf {
     pub messages: u64,
     /// Whether the run was longer than the replayed part, so that the prediction is about its beginning.
     pub is_cut: bool,
-    /// The reason why nothing is predicted, if so.
+    /// The reason why nothing is predicted; `None` if there are predictions.
     pub refused: Option<String>,
     /// The changes that were replayed, the greatest gain first.
     pub changes: Vec<Predicted>,
@@ -157,10 +158,11 @@ fn replayed<F: Feed>(feed: &F, processors: f64, messages_max: usize) -> Result<R
     Ok(replayed.cut(is_cut))
 }
 
-/// The predictions of replays, and their samples.
+/// The predictions of replays, and the gains in the samples of the bootstrap.
 struct Replayed {
     answer: WhatIf,
-    /// Gains of each change in the samples of the bootstrap, the same parts of the run in each.
+    /// Gains of each change in the samples of the bootstrap, in which the same parts of the run are drawn for
+    /// every change.
     samples: Vec<Vec<f64>>,
     /// The duration of the unchanged run's replay divided by the duration of the run.
     faster: f64,
@@ -232,8 +234,8 @@ fn predicted(model: &Model, lasted_ns: f64, kept: f64) -> Replayed {
     if taken == 0 {
         return without(answer, "no message reached the end of the network");
     }
-    // The recording does not show whether the tasks that wait for a lock wait for the same one, so the
-    // assumption that reproduces the run better is used.
+    // The recording does not show whether the tasks that wait for a lock wait for the same one, so both
+    // assumptions are replayed, and the one that reproduces the run better is used.
     let unshared = model.without_locks();
     let (model, before) = match (replay(model, PARTS), unshared.as_ref()) {
         (before, None) => (model, before),
@@ -300,16 +302,16 @@ fn tried(model: &Model, changes: Vec<Change>) -> Vec<(Change, Option<Outcome>)> 
     changes.into_iter().zip(outcomes).map(|(change, (_, outcome))| (change, outcome)).collect()
 }
 
-/// The relative deviation of the unchanged run's replay from the run. Without other processes, the run would
-/// have lasted between its duration less the time without a processor and its full duration, because it is
-/// not known how much of that time delayed other threads.
+/// The relative deviation of the unchanged run's replay from the run. It is not known how much of the time in
+/// which a worker had no processor delayed the run. So a replay deviates only if it lasts longer than the
+/// run, or less than the run without this time.
 fn off(lasted_ns: f64, kept: f64, replayed_ns: f64) -> f64 {
     let least = lasted_ns * (1.0 - kept.clamp(0.0, 1.0));
     let nearest_ns = if least <= lasted_ns { replayed_ns.clamp(least, lasted_ns) } else { lasted_ns };
     nearest_ns / replayed_ns - 1.0
 }
 
-/// The reason why the unchanged run's replay cannot be trusted, if so.
+/// The reason why the unchanged run's replay cannot be trusted; `None` if it can.
 fn beyond(lasted_ns: f64, kept: f64, off: f64) -> Option<String> {
     // The clock of a damaged space may have any frequency.
     if !lasted_ns.is_finite() || lasted_ns <= 0.0 || !(0.0..=1.0).contains(&kept) || !off.is_finite() {
@@ -332,8 +334,8 @@ fn beyond(lasted_ns: f64, kept: f64, off: f64) -> Option<String> {
     })
 }
 
-/// The gains in the samples of a bootstrap: parts of the run are drawn repeatedly, each with its time before
-/// and after the change. The same parts are drawn for every change.
+/// The gains in the samples of a bootstrap: parts of the run are drawn repeatedly, each with its duration
+/// before and after the change. The same parts are drawn for every change.
 fn samples(before: &Outcome, after: &Outcome) -> Vec<f64> {
     let lengths = |parts: &[f64]| -> Vec<f64> {
         let begins = std::iter::once(0.0).chain(parts.iter().copied());

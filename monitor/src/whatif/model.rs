@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-/// A step that reads nothing.
+/// The number in place of a stream for a step that reads nothing.
 pub(super) const NOTHING: u32 = u32::MAX;
 
 /// A network to be replayed.
@@ -14,22 +14,22 @@ pub(super) struct Model {
     pub(super) runtime: Runtime,
 }
 
-/// The threads and the settings that a replay follows.
+/// The threads of the runtime and its settings, as a replay simulates them.
 #[derive(Clone, Debug)]
 pub(super) struct Runtime {
     pub(super) workers: usize,
     /// The number of threads that can run at the same time.
     pub(super) processors: f64,
-    /// The maximal number of messages in a dispatch; `quantum_ns` is the duration that a dispatch should
-    /// have.
+    /// The maximal number of messages in a dispatch; `quantum_ns` is the duration to which the runtime adapts
+    /// dispatches.
     pub(super) quantum: usize,
     pub(super) quantum_ns: f64,
     /// The number of messages in flight at which sources pause; 0 for no limit.
     pub(super) unfinished: u64,
     /// The time between two dispatches of a worker that has ready tasks.
     pub(super) between_ns: f64,
-    /// The time until a task runs that was made ready on an idle thread: on a thread that still spins, and on
-    /// one that sleeps.
+    /// The time from the moment at which a task is made ready on an idle thread until the task runs: if the
+    /// thread still spins, and if it sleeps.
     pub(super) wake_ns: [f64; 2],
     pub(super) spin_ns: f64,
     /// Whether replicas move to workers with free time.
@@ -62,24 +62,26 @@ pub(super) struct Task {
     pub(super) place: Place,
     pub(super) reads: Reads,
     pub(super) script: Arc<Script>,
-    /// The factor by which its steps take longer than recorded.
+    /// The factor by which the task's steps take longer than recorded.
     pub(super) times: f64,
-    /// The share of its busy time in which it has a processor.
+    /// The share of the task's busy time in which its thread has a processor.
     pub(super) on_processor: f64,
-    /// For a task with a thread of its own, the number of messages after which it publishes its positions.
+    /// For a task with a thread of its own, the number of messages after which the task shows its writes to
+    /// the readers.
     pub(super) shown_after: usize,
-    /// Whether the task existed before the first message, so that the mapper placed it before the start.
+    /// Whether the task existed before the first message, so that the mapper placed the task before the
+    /// network started.
     pub(super) from_start: bool,
-    /// Whether the user gave it its place.
+    /// Whether the user chose the task's worker.
     pub(super) is_placed: bool,
-    /// The weight that the mapper assigns to it when it cuts a network into contiguous pieces.
+    /// The weight that the mapper assigns to the task when it cuts a network into contiguous pieces.
     pub(super) weight: u32,
-    /// The share of its busy time in which it waits for a lock that it shares with other tasks.
+    /// The share of the task's busy time in which it waits for a lock that it shares with other tasks.
     pub(super) locked: f64,
     /// Whether the task waits in its box for a resource that it may share with others: replicas of it would
     /// wait for an unknown time as well.
     pub(super) shares: bool,
-    /// Whether an input from outside the network that it reads in its box sets its pace.
+    /// Whether the task's box reads an input from outside the network that sets the task's pace.
     pub(super) is_paced: bool,
 }
 
@@ -87,7 +89,8 @@ pub(super) struct Task {
 #[derive(Clone, Debug)]
 pub(super) struct Stream {
     pub(super) capacity: usize,
-    /// The tasks that wrote the stream; an end has one task at a time and may have moved from task to task.
+    /// The tasks that wrote the stream. One task at a time writes, but several tasks may have written one
+    /// after the other.
     pub(super) writers: Vec<usize>,
     pub(super) readers: Vec<usize>,
 }
@@ -100,12 +103,13 @@ pub(super) struct Script {
     pub(super) writes: Vec<u32>,
 }
 
-/// A message read, its cost, and the messages written then.
+/// A message read, its cost, and the messages that the task wrote when it had processed it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Step {
-    /// The stream it is read from, or [`NOTHING`].
+    /// The stream from which the step reads its message, or [`NOTHING`].
     pub(super) input: u32,
-    /// The end of its writes in the script's list; they begin at the end of the previous step's.
+    /// The end of the step's writes in [`Script::writes`]; they begin where the writes of the previous step
+    /// end.
     pub(super) writes_end: u32,
     pub(super) busy_ns: f32,
     /// The time before the step in which the task waited for outside input.

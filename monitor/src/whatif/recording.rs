@@ -11,11 +11,12 @@ use crate::decoding::observation::Run;
 use crate::monitor::{Batch, Moment, Monitor};
 use crate::report::Report;
 
-/// The maximal number of messages replayed; of longer runs, only the beginning is replayed.
+/// The maximal number of messages replayed; of a run with more messages, only the beginning is replayed.
 pub(super) const STEPS_MAX: usize = 1_500_000;
-/// The maximal number of samples of the times in which threads woke.
+/// The maximal number of times kept that threads took to wake.
 const SAMPLES_MAX: usize = 20_000;
-/// A longer time between two dispatches does not count as the runtime's work.
+/// The time between two dispatches of a worker counts as the runtime's work only if it is not longer than
+/// this.
 const BETWEEN_MAX_NS: f64 = 20_000.0;
 
 /// The least number of samples from which a thread is judged by its samples.
@@ -27,8 +28,9 @@ const SHARES: f64 = 0.2;
 const LOCKED: f64 = 0.05;
 
 /// A box counts as sleeping if its thread has a processor for less than this share of its busy time.
-/// [`TICKS_MIN`] is the number of messages from which the regularity of their ends is judged, and [`REGULAR`]
-/// the greatest ratio of the deviation of their distances to that of their times.
+/// [`TICKS_MIN`] is the least number of messages from which it is judged whether they end at regular
+/// intervals. They do if the standard deviation of the intervals is at most [`REGULAR`] times that of the
+/// messages' times.
 const AWAKE: f64 = 0.5;
 const TICKS_MIN: f64 = 30.0;
 const REGULAR: f64 = 0.5;
@@ -53,14 +55,14 @@ pub(super) struct Recording {
     wakes: [Vec<f64>; 2],
 }
 
-/// Finds out whether an outside event sets the pace of a box: its messages then end at more regular intervals
-/// than their times suggest, for example at the ticks of a clock.
+/// Finds out whether an outside event sets the pace of a box: the box's messages then end at more regular
+/// intervals than the times that they take suggest, for example at the ticks of a clock.
 #[derive(Clone, Copy, Debug, Default)]
 struct Paces {
     last_end: Option<u64>,
     count: f64,
-    /// The sum and the sum of squares of the times between two ends; `takes` holds those of the messages'
-    /// times.
+    /// The sum and the sum of squares of the times between the ends of consecutive messages; `takes` holds
+    /// the two sums of the times that messages take.
     between: [f64; 2],
     takes: [f64; 2],
 }
@@ -98,17 +100,18 @@ struct TaskLog {
     wait: Option<Wait>,
     aside: u64,
     dispatches: u64,
-    /// The number of waits for one particular input, and of waits for any input.
+    /// The number of waits for one particular input, and of waits for any of several inputs.
     waits: [u64; 2],
     streams_read: HashSet<u64>,
     paces: Paces,
-    /// The numbers of samples of its thread: all samples, those asleep for a lock, and those asleep in a
-    /// read.
+    /// The numbers of samples of the task's thread: of all samples, of those that found it asleep for a lock,
+    /// and of those that found it asleep in a read.
     looks: [u64; 3],
 }
 
 impl TaskLog {
-    /// The share of samples that show it asleep for one of these reasons; 0 if there were too few samples.
+    /// The share of samples that found the task's thread asleep for one of the reasons from `first` to `last`
+    /// in `looks`; 0 if there were too few samples.
     fn seen(&self, [first, last]: [usize; 2]) -> f64 {
         let asleep: u64 = self.looks[first..=last].iter().sum();
         if self.looks[0] < LOOKS_MIN { 0.0 } else { asleep as f64 / self.looks[0] as f64 }
@@ -116,8 +119,8 @@ impl TaskLog {
 }
 
 impl TaskLog {
-    /// The weight that the mapper assigns to it: boxes and collectors behind replicas are heavy, other tasks
-    /// only pass messages on.
+    /// The weight that the mapper assigns to the task: boxes and collectors behind replicas are heavy, other
+    /// tasks only pass messages on.
     fn weight(&self) -> u32 {
         let is_collector =
             self.called.component.rsplit('/').next().is_some_and(|last| last.starts_with("collector"));
@@ -152,8 +155,8 @@ struct ThreadLog {
 impl ThreadLog {
     /// The share of a thread's busy time that remains without the time in which it was runnable without a
     /// processor, and the share of the remaining time in which it ran. A worker's dispatches record the time
-    /// without a processor, so it is subtracted there; for a task with a thread of its own, only the total is
-    /// known.
+    /// without a processor, so this time is subtracted from each dispatch; for a task with a thread of its
+    /// own, only the total is known.
     fn of_busy(&self, busy_ns: f64, own_thread: bool) -> (f64, f64) {
         let cpu_ns = (self.cpu_ns as f64).min(busy_ns);
         let worked_ns = match own_thread {
@@ -272,7 +275,7 @@ impl Recording {
         let each = Each { worked: &worked, busy_ns, steps, ns_per_tick };
         let mut inputs = reads.iter().flat_map(|run| std::iter::repeat_n(run.stream, run.count as usize));
         for step in 0..steps {
-            // Stream numbers are those of the run until the model is made.
+            // Steps contain the run's numbers of streams until the model is made, which numbers streams anew.
             let input = inputs.next().map_or(NOTHING, |stream| stream as u32);
             let aside = if step == 0 { aside_ns } else { 0.0 };
             let due = |run: &Run| {
@@ -284,7 +287,7 @@ impl Recording {
         self.steps += steps as usize;
     }
 
-    /// Measures the time of a thread between two dispatches, and the time to wake.
+    /// Measures the time of a thread between two dispatches, and the time that an idle thread took to wake.
     fn between_dispatches(&mut self, dispatch: &Dispatch) {
         let wait = self.tasks.entry(dispatch.task).or_default().wait.take();
         let (ns_per_tick, spin_ns) = (self.ns_per_tick, self.spin_ns);
@@ -310,8 +313,8 @@ impl Recording {
         self.ns(self.end.saturating_sub(self.begin.unwrap_or(self.end)))
     }
 
-    /// The part of this duration in which the busiest worker was runnable without a processor; other threads
-    /// may have waited for it.
+    /// The part of the replayed duration in which the busiest worker was runnable without a processor; other
+    /// threads may have waited for this worker.
     pub(super) fn kept_ns(&self) -> f64 {
         let workers = self.threads.iter().filter(|(id, _)| **id < u64::from(u32::MAX));
         let most = workers.max_by_key(|(id, thread)| (thread.busy + thread.kept, **id));
@@ -371,7 +374,8 @@ impl Recording {
         };
         let messages = script.steps.len().max(script.writes.len());
         let locked = Some(log.seen([1, 1])).filter(|&part| part >= LOCKED).unwrap_or(0.0).min(0.95);
-        // The cost without the wait for the lock; the share of it on a processor is therefore greater.
+        // The wait for the lock is removed from the costs, so the share of the remaining time on a processor
+        // is greater.
         let (times, on_processor) = (times * (1.0 - locked), (on_processor / (1.0 - locked)).min(1.0));
         let certain = log.streams_read.len() < 2 || log.waits[0] > log.waits[1];
         Ok(Task {
@@ -403,8 +407,8 @@ struct Each<'a> {
 }
 
 impl Each<'_> {
-    /// The cost of a message: its own time if recorded, else an equal share. The costs add up to the
-    /// dispatch's time.
+    /// The cost of a message: the time recorded for the message itself, or else an equal share of the
+    /// dispatch's time. The costs of a dispatch's messages add up to the dispatch's time.
     fn ns(&self, step: u64) -> f64 {
         let told: u64 = self.worked.iter().sum();
         if self.worked.len() as u64 != self.steps || told == 0 {
@@ -464,7 +468,7 @@ impl Monitor for Recording {
             let site = moment.names.site(task.site);
             task.called = Called {
                 name: moment.names.task(task.site, task.replica, of_site[&task.site] > 1),
-                // A component inside `A @ 1` has the place in its path.
+                // The path of a component inside `A @ 1` contains the word `place`.
                 is_placed: site.path.split('/').any(|part| part.split('#').next() == Some("place")),
                 component: site.path,
                 kind: site.kind,

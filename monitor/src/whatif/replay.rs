@@ -2,10 +2,11 @@
 //!
 //! **What is simulated.** Threads that run dispatches: a worker dispatches the first of its ready tasks,
 //! which reads and writes until its budget is spent, its input is empty or its output is full; messages and
-//! room become visible at the dispatch's end, which may make other tasks ready. A budget adapts as the
-//! runtime's does. If more threads run than there are processors, each gets an equal share of them (processor
-//! sharing); the threads that hold or want a lock get equal shares of it. Sources pause as `exec.unfinished`
-//! requires. With `exec.steal`, a worker that waits gets a task of another worker.
+//! room become visible at the dispatch's end, which may make other tasks ready. A task's budget of messages
+//! adapts as in the runtime. If more threads run than there are processors, each thread gets an equal share
+//! of the processors (processor sharing); the threads that hold or want the lock get equal shares of its
+//! time. Sources pause as `exec.unfinished` requires. With `exec.steal`, a worker that waits gets a task of
+//! another worker.
 //!
 //! **What is not simulated.** Caches, the kernel's time slices, and the moves of replicas.
 
@@ -18,7 +19,8 @@ use super::model::{Model, NOTHING, Place, Reads, Script, Stream};
 pub(super) struct Outcome {
     /// The time until the last step ended, in nanoseconds.
     pub(super) lasted_ns: f64,
-    /// The times at which the sinks had read each of the equal parts of their messages.
+    /// The messages of the sinks are divided into parts of equal size: the times at which the sinks had read
+    /// each part.
     pub(super) parts_ns: Vec<f64>,
     /// The times at which the sinks read each message, if requested.
     pub(super) exits_ns: Vec<f64>,
@@ -29,10 +31,11 @@ pub(super) fn replay(model: &Model, parts: usize) -> Option<Outcome> {
     Replay::new(model, parts).run()
 }
 
-/// In a dispatch longer than this, the runtime lets a task continue beyond the quantum of half a stream.
+/// The runtime lets a task's budget exceed half a stream's capacity only as far as a dispatch stays shorter
+/// than this.
 const WORTH_IT_NS: f64 = 10_000.0;
-/// The least and the greatest total time for which a worker waits, beyond a quarter of its time, before it
-/// takes over a task of another worker.
+/// The least and the greatest total time for which a worker waits, beyond a quarter of its time, before the
+/// worker takes over a task of another worker.
 const PATIENCE_NS: (f64, f64) = (500_000.0, 100_000_000.0);
 const TOLERATED: f64 = 0.25;
 /// The number of times that a task may be put at the front of the queue while others wait.
@@ -57,19 +60,19 @@ struct Doing<'m> {
     budget: usize,
     thread: usize,
     narrowest: usize,
-    /// The number of remaining steps by input, for a task that reads any input.
+    /// The number of remaining steps by input, for a task that reads any input that has a message.
     left_by_input: Vec<(u32, u64)>,
     next_input: usize,
-    /// Whether the outside input of its next step has arrived.
+    /// Whether the task has already waited for the outside input of its next step.
     waited: bool,
 }
 
-/// A stream in a replay.
+/// The contents of a stream in a replay.
 #[derive(Clone, Copy, Default)]
 struct Held {
-    /// The number of messages that its reader sees.
+    /// The number of messages that the stream's reader sees.
     visible: usize,
-    /// The number of occupied slots.
+    /// The number of the stream's slots that are occupied, also by messages that the reader does not see yet.
     taken: usize,
 }
 
@@ -80,15 +83,15 @@ struct Touch {
     writes: bool,
 }
 
-/// The phase of a thread.
+/// What a thread is doing.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Phase {
     Idle,
-    /// Waking up or between two dispatches, until this moment.
+    /// The thread wakes up, or works between two dispatches, until this moment.
     Until(f64),
-    /// The task waits for outside input until this moment.
+    /// The thread's task waits for outside input until this moment.
     Aside(f64),
-    /// Running a dispatch with this much work left.
+    /// The thread runs a dispatch with this much work left.
     Busy(f64),
 }
 
@@ -101,7 +104,8 @@ struct Thread {
     messages: usize,
     stop: Stop,
     busy_ns: f64,
-    /// The time it has waited since it received a task; `counted_since` is the start of the present wait.
+    /// The time for which the worker has waited since it last took over a task; `counted_since` is the start
+    /// of the present wait.
     waited: f64,
     counted_since: f64,
     patience: f64,
@@ -194,8 +198,8 @@ impl<'m> Replay<'m> {
         all.then_some(self.outcome)
     }
 
-    /// The moment at which a thread's phase ends first, and each thread's share of processors and of the lock
-    /// until then.
+    /// The earliest moment at which a thread's phase ends, and each thread's share of processors and of the
+    /// lock until then.
     fn soonest(&self) -> Option<(f64, Share)> {
         let (mut asked, mut want_lock) = (0.0, 0.0_f64);
         for thread in self.threads.iter().filter(|thread| matches!(thread.phase, Phase::Busy(_))) {
@@ -215,14 +219,15 @@ impl<'m> Replay<'m> {
         ends.min_by(f64::total_cmp).map(|at| (at.max(self.now), share))
     }
 
-    /// The rate at which a task progresses with these shares. Its sleep is not affected.
+    /// The rate at which a task progresses with these shares. Time asleep passes at the same rate with any
+    /// share of a processor.
     fn pace(&self, task: usize, share: Share) -> f64 {
         let task = &self.model.tasks[task];
         let lock = if task.locked > 0.0 { share.lock } else { 1.0 };
         lock / (1.0 - task.on_processor + task.on_processor / share.processor)
     }
 
-    /// Advances the time to a moment at which phases end.
+    /// Advances the time to `to`, at which the phase of some thread ends.
     fn advance(&mut self, to: f64, share: Share) {
         let lasted = to - self.now;
         self.now = to;
@@ -342,7 +347,8 @@ impl<'m> Replay<'m> {
         thread.phase = Phase::Busy(busy);
     }
 
-    /// Performs the writes that were left from the previous step; returns whether there was room for all.
+    /// Performs the writes that were left from the previous step; returns whether there was room for all of
+    /// them.
     fn pay(&mut self, thread: usize, task: usize) -> bool {
         let doing = &mut self.tasks[task];
         while doing.owed > 0 {
@@ -385,7 +391,7 @@ impl<'m> Replay<'m> {
         true
     }
 
-    /// The next input in turn that has a message.
+    /// The next input that has a message; inputs are tried in turn.
     fn any_input(&mut self, task: usize) -> Option<u32> {
         let doing = &mut self.tasks[task];
         let count = doing.left_by_input.len();
@@ -486,7 +492,7 @@ impl<'m> Replay<'m> {
         }
     }
 
-    /// Makes a task ready, at the front of the queue if messages woke it.
+    /// Makes a task ready, at the front of the queue if messages and not room made it ready.
     fn wake(&mut self, task: usize, by_input: bool) {
         match self.tasks[task].state {
             State::Idle if self.can_go_on(task) => self.make_ready(task, by_input),
@@ -569,7 +575,7 @@ impl<'m> Replay<'m> {
         }
     }
 
-    /// The budget of the next dispatch, as the runtime computes it.
+    /// Sets the budget of the task's next dispatch as the runtime would.
     fn adapt(&mut self, thread: usize, task: usize) {
         let Thread { messages, busy_ns, .. } = self.threads[thread];
         if messages == 0 {

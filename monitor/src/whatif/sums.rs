@@ -2,11 +2,12 @@
 //!
 //! A replay needs the costs and the order of single messages, which are not recorded in this mode. The
 //! bottleneck model needs only sums: each worker has the work of its tasks, each thread of a task has the
-//! work of that task, all threads share the processors, and the run takes as long as the busiest of them (the
-//! asymptotic bounds of Denning and Buzen, 1978). The time beyond that (waiting for one another, changing
-//! tasks) is assumed to stay the same.
+//! work of that task, all threads share the processors, and the run takes as long as the busiest worker,
+//! thread or set of processors (the asymptotic bounds of Denning and Buzen, 1978). The rest of the run's time
+//! (waiting for one another, changing tasks) is assumed to stay the same.
 //!
-//! The same changes as for a recording are applied to a model in which no task waits for another.
+//! The changes are those that are tried for a recording; they are applied to a model in which no task waits
+//! for another.
 
 use super::changes::{BOX_WEIGHT, Change, candidates};
 use super::model::{Model, NOTHING, Place, Reads, Runtime, Script, Task};
@@ -19,7 +20,8 @@ use crate::verdict::{account_is_sure, is_source};
 const UNEXPLAINED: f64 = 0.25;
 /// The number of steps of each task in the model.
 const STEPS: usize = 200;
-/// A source that waits for outside input for this share of its time runs at the pace of that input.
+/// A source that waits for outside input for at least this share of its time counts as running at the pace of
+/// that input.
 const WAITS: f64 = 0.5;
 
 /// The effects of changes predicted from the sums of a report, or the reason why they are unknown.
@@ -60,7 +62,8 @@ fn predicted(model: &Model, lasted_ns: f64) -> Replayed {
     Replayed { answer, samples, faster: 1.0 }
 }
 
-/// Tasks with the time they took, none of which waits for another; and how long the run lasted.
+/// A model of the tasks with the time that each took, in which no task waits for another; and the duration of
+/// the run.
 fn model(report: &Report, runtime: Runtime) -> Result<(Model, f64), &'static str> {
     let lasted_ns = report.window.duration_ns;
     if report.window.state == State::Running || lasted_ns <= 0.0 {
@@ -73,7 +76,8 @@ fn model(report: &Report, runtime: Runtime) -> Result<(Model, f64), &'static str
         let busy_ns = task.work.busy_ns.ok_or("the mode does not record what tasks took")?;
         model.tasks.push(modelled(report, task, busy_ns, lasted_ns));
     }
-    // A report on very many tasks contains only the busiest.
+    // The report of a run with very many tasks contains only the busiest, which may be too few for a
+    // prediction.
     let all: f64 = report.components.iter().filter_map(|of| of.work.busy_ns).sum();
     let known: f64 = report.tasks.iter().filter_map(|task| task.work.busy_ns).sum();
     if known < 0.95 * all || model.tasks.is_empty() {
@@ -92,7 +96,7 @@ fn modelled(report: &Report, task: &report::Task, busy_ns: f64, lasted_ns: f64) 
     let asleep = part(|account| account.asleep.total_ns());
     let locked = part(|account| account.asleep.lock_ns);
     let reads = part(|account| account.asleep.read_ns);
-    // A source that waits for outside input runs at the pace of that input.
+    // If a source runs at the pace of its outside input, the model contains the source's wait for this input.
     let input_wait = task.work.shares.map_or(0.0, |shares| shares.input_wait);
     let waits_ns = if is_source(task) && input_wait >= WAITS { input_wait * lasted_ns } else { 0.0 };
     let took_ns = busy_ns + waits_ns;
@@ -111,7 +115,8 @@ fn modelled(report: &Report, task: &report::Task, busy_ns: f64, lasted_ns: f64) 
         from_start: !task.name.contains('['),
         is_placed: component.split('/').any(|part| part.split('#').next() == Some("place")),
         weight: if kind == "box" { BOX_WEIGHT } else { 1 },
-        // Its wait for a lock keeps the recorded length, because the lock is not known.
+        // A task's wait for a lock keeps the recorded length, because it is not known which tasks share the
+        // lock.
         locked: 0.0,
         shares: locked >= 0.2 || reads >= 0.2,
         is_paced: kind == "box" && reads >= 0.3,

@@ -74,9 +74,9 @@ fn close(a: f64, b: f64, part: f64) -> bool {
     (a - b).abs() <= part * a.abs().max(b.abs())
 }
 
-/// A line's makespan by its recursion (max-plus), message by message: task `i` begins message `k` when it has
-/// ended the one before, the message is there, and there is room, which its reader's end of message `k -
-/// capacity` gives.
+/// The makespan of a line of tasks, computed message by message by a recursion (max-plus): task `i` begins
+/// message `k` as soon as it has ended message `k - 1`, task `i - 1` has written message `k`, and its output
+/// has room, because its reader has ended message `k - capacity`.
 fn makespan(costs: &[Vec<f64>], capacities: &[usize]) -> f64 {
     let (tasks, messages) = (costs.len(), costs[0].len());
     let mut ended = vec![vec![0.0_f64; messages]; tasks];
@@ -103,8 +103,8 @@ fn a_line_of_constant_costs_goes_at_the_pace_of_its_slowest_task() {
 
 #[test]
 fn a_line_with_a_full_stream_is_the_queue_of_markov_with_so_many_places() {
-    // A source that pauses only when there is no room gives an M/M/1/K queue, with K the stream's slots
-    // (including that of the message in service).
+    // A source that pauses only when there is no room gives an M/M/1/K queue, where K is the number of the
+    // stream's slots, including the slot of the message in service.
     for (capacity, ratio) in [(1, 1.0), (4, 1.0), (4, 0.5), (8, 1.5)] {
         let mut numbers = Numbers(0x1234_5678_9abc_def1);
         let (arrival, service): (f64, f64) = (1000.0, 1000.0 * ratio);
@@ -126,7 +126,7 @@ fn a_line_with_a_full_stream_is_the_queue_of_markov_with_so_many_places() {
 
 #[test]
 fn messages_wait_as_long_as_in_the_queue_of_markov() {
-    // Random arrivals from outside without a limit give an M/M/1 queue with rho = 0.7.
+    // Arrivals at random times and a stream without a limit give an M/M/1 queue with rho = 0.7.
     let mut numbers = Numbers(0xfeed_beef_1234_0001);
     let (arrival, service) = (1000.0, 700.0);
     let mut model = line(&[vec![0.0; 300_000], vec![0.0; 300_000]], &[usize::MAX]);
@@ -153,7 +153,7 @@ fn tasks_of_one_worker_take_turns() {
     let mut model = line(&[vec![10.0; 100], vec![30.0; 100], vec![20.0; 100]], &[4, 4]);
     model.tasks.iter_mut().for_each(|task| task.place = Place::Worker(0));
     assert!(close(run(&model).lasted_ns, 100.0 * 60.0, 1e-9));
-    // With a thread for each task but one processor, the result is the same.
+    // If each task has its own worker, but all share one processor, the run takes equally long.
     let mut model = line(&[vec![10.0; 100], vec![30.0; 100], vec![20.0; 100]], &[4, 4]);
     model.runtime.processors = 1.0;
     let lasted = run(&model).lasted_ns;
@@ -193,7 +193,8 @@ fn order_and_capacity_hold_the_line_back_as_they_should() {
     let before = run(&model).lasted_ns;
     assert!(candidates(&model).contains(&Change::Unordered { component: "t3".into() }));
     let longer = run(&Change::Capacity { times: 16 }.applied(&model)).lasted_ns;
-    // Five records of 2,000 ns go each way; with long streams the two ways work at the same time.
+    // The source sends five records of 2,000 ns to each task in turn; with long streams both tasks work at
+    // the same time.
     assert!(longer < 0.8 * before, "{longer} {before}");
     let unordered = run(&Change::Unordered { component: "t3".into() }.applied(&model)).lasted_ns;
     assert!(unordered <= before, "{unordered} {before}");
@@ -201,7 +202,7 @@ fn order_and_capacity_hold_the_line_back_as_they_should() {
 
 #[test]
 fn a_limit_of_messages_under_way_holds_the_source() {
-    // Three tasks of 100 ns have one message in flight at a time, so each message passes alone.
+    // Three tasks of 100 ns are given one message in flight at a time, so no two tasks work at the same time.
     let mut model = line(&[vec![100.0; 200], vec![100.0; 200], vec![100.0; 200]], &[8, 8]);
     let free = run(&model).lasted_ns;
     model.runtime.unfinished = 1;
@@ -218,7 +219,7 @@ fn replicas_share_the_work_of_a_slow_task() {
     let after = run(&Change::Replicas { component: "t1".into(), replicas: 4 }.applied(&model)).lasted_ns;
     let times = before / after;
     assert!((3.0..4.05).contains(&times), "{times}");
-    // On one processor the change gains nothing.
+    // On one processor replicas gain nothing.
     model.runtime.processors = 1.0;
     let before = run(&model).lasted_ns;
     let after = run(&Change::Replicas { component: "t1".into(), replicas: 4 }.applied(&model)).lasted_ns;
@@ -240,7 +241,7 @@ fn a_worker_more_takes_the_piece_that_the_mapper_would_give_it() {
 
 #[test]
 fn a_network_that_cannot_go_on_gives_no_outcome() {
-    // The second task reads two messages more than the first writes.
+    // The second task reads two messages more than the first writes, so it can never end.
     let mut model = line(&[vec![1.0; 5], vec![1.0; 5]], &[4]);
     let mut script = Script::default();
     (0..7).for_each(|_| script.push(0, 1.0, 0.0, []));
@@ -300,7 +301,8 @@ fn where_something_outside_sets_the_pace_only_what_reads_it_is_tried_faster() {
     let all = candidates(&model);
     let is_it = |change: &Change| matches!(change, Change::Faster { component, .. } if component == "t1");
     assert!(all.len() == 2 && all.iter().all(is_it), "{all:?}");
-    // No gain by replicas is predicted for a box that shares a lock, because replicas would wait as well.
+    // No gain by replicas is predicted for a box that shares a lock, because the replicas would wait for the
+    // lock as well.
     model.tasks[1].is_paced = false;
     let replicas = |model: &Model| {
         candidates(model)
@@ -326,7 +328,8 @@ fn a_replay_is_believed_between_the_run_and_the_run_without_disturbance() {
         (100.0, 0.0, 80.0, None),
         (100.0, 0.0, 50.0, Some("100 % faster")),
         (100.0, 0.0, 200.0, Some("50 % slower")),
-        // The busiest worker had no processor for 20 ms of 100.
+        // The busiest worker had no processor for a fifth of the run's 100 ns, so a replay may be faster by
+        // this time.
         (100.0, 0.2, 80.0, None),
         (100.0, 0.2, 64.0, None),
         (100.0, 0.2, 50.0, Some("60 % faster")),

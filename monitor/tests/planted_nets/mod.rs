@@ -1,4 +1,4 @@
-//! Networks that are planted to be slow for one known reason, and the score of the verdicts on them.
+//! Networks that are made slow for one known reason (a planted cause), and the score of the verdicts on them.
 //!
 //! The same networks run in simulated time (`monitor/tests/planted.rs`) and in real time
 //! (`thalweg/tests/planted.rs`).
@@ -68,9 +68,9 @@ impl Cause {
 pub(crate) struct Task {
     pub(crate) name: String,
     pub(crate) replica: u64,
-    /// Its worker; `None` for a thread of its own.
+    /// The task's worker; `None` if the task has a thread of its own.
     pub(crate) worker: Option<usize>,
-    /// Streams, by their numbers.
+    /// The numbers of the streams that the task reads; `outputs` has those of the streams that it writes.
     pub(crate) inputs: Vec<usize>,
     pub(crate) outputs: Vec<usize>,
     /// The work for a message, in nanoseconds.
@@ -78,15 +78,16 @@ pub(crate) struct Task {
     pub(crate) copies: u64,
     /// Whether the task is a source that sleeps instead of working.
     pub(crate) sleeps: bool,
-    /// The number of messages it writes before it reads any.
+    /// The number of messages that the task writes before it reads any.
     pub(crate) seed: u64,
 }
 
-/// A network with its cause. Tasks without inputs are sources, those without outputs sinks.
+/// A network with the cause that makes it slow. Tasks without inputs are sources, and tasks without outputs
+/// are sinks.
 #[derive(Clone, Debug)]
 pub(crate) struct Net {
     pub(crate) cause: Cause,
-    /// The components that the verdict may name; empty if the cause has no place.
+    /// The components that the verdict may name; empty if the cause is not in a component.
     at_fault: Vec<String>,
     pub(crate) tasks: Vec<Task>,
     pub(crate) streams: usize,
@@ -96,7 +97,7 @@ pub(crate) struct Net {
     pub(crate) quantum: u64,
     pub(crate) workers: usize,
     /// The interval in which the first worker loses its processor to other processes, in thousandths of a
-    /// time slice, if it does.
+    /// time slice; `None` if it never loses its processor.
     pub(crate) preempted_every: Option<u64>,
 }
 
@@ -104,7 +105,7 @@ impl Net {
     /// A random network with this cause.
     pub(crate) fn planted(cause: Cause, seed: u64) -> Net {
         let mut chance = Chance::new(seed * 1000 + cause as u64);
-        // A small stream matters less if much work follows it.
+        // Networks with a small stream are shorter, because the stream matters less if much work follows it.
         let length =
             if cause == Cause::SmallStream { chance.between(2, 4) } else { chance.between(3, 8) } as usize;
         let each = chance.between(1500, 6000);

@@ -14,7 +14,7 @@ use super::Net;
 const LASTS: u64 = 100_000_000;
 const DISPATCH: u64 = 150;
 const WAKE_UP: u64 = 5_000;
-/// The time that a preempted worker loses at once.
+/// The time for which a worker has no processor after each preemption.
 const SLICE: u64 = 4_000_000;
 
 #[derive(Clone, Default)]
@@ -39,7 +39,7 @@ struct Running {
     state: State,
     next_input: usize,
     next_output: usize,
-    /// The number of messages still to be written for the messages read.
+    /// The number of messages that the task still has to write for the messages that it has read.
     owes: u64,
 }
 
@@ -51,7 +51,8 @@ struct Done {
     took: u64,
 }
 
-/// A running dispatch: its end, its start, the task, its messages, and the task's next state.
+/// A running dispatch: the times of its end and start, the task, the messages read and written, and the
+/// task's next state.
 type Dispatched = (u64, u64, usize, Done, State);
 
 /// The state of a simulated network.
@@ -63,7 +64,7 @@ pub(crate) struct Simulation<'n> {
     /// The running dispatch of each thread; workers come first, then the threads that belong to one task.
     busy: Vec<Option<Dispatched>>,
     queues: Vec<VecDeque<usize>>,
-    /// The time at which a sleeping worker runs again.
+    /// For each worker that is waking up, the time at which it runs again.
     wakes: Vec<u64>,
     idle_since: Vec<Option<u64>>,
     lost: Vec<u64>,
@@ -216,7 +217,7 @@ impl<'n> Simulation<'n> {
                 done.took += task.service;
                 self.tasks[n].owes = task.copies;
                 if task.service > 0 {
-                    // Each message of a working source becomes visible at once.
+                    // Each message of a working source becomes visible to its reader at once.
                     let stream = task.outputs[0];
                     let of = &mut self.streams[stream];
                     if of.written - of.read < self.net.capacity {

@@ -1,5 +1,5 @@
-//! Reads, checks, draws and lays out any text: none of these may panic, and laying out must not change the
-//! meaning.
+//! Reads any text as a program, and checks, draws and formats it: none of these may panic, and formatting
+//! must not change the program's meaning.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -11,7 +11,7 @@ fuzz_target!(|bytes: &[u8]| {
     if kind % 2 == 0 {
         input.split(|&byte| byte == b'\n').for_each(json_line);
     } else {
-        // Each step consumes input, so the number of steps is at most that of bytes.
+        // Each step consumes input, so the number of steps is at most the number of bytes.
         xml::Records::new(input).take(input.len() + 1).flatten().for_each(|record| xml_record(&record));
     }
 });

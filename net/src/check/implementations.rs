@@ -10,15 +10,15 @@ use crate::syntax::{Diagnostic, Source, Span, parse_box};
 /// The boxes that have an implementation: name → signature, arguments in order.
 #[derive(Clone, Debug, Default)]
 pub struct KnownBoxes {
-    /// The signatures by name.
+    /// The boxes' signatures, by name.
     pub boxes: BTreeMap<String, BoxSignature>,
     /// Whether boxes whose code is a command may run it.
     pub commands: bool,
 }
 
 impl KnownBoxes {
-    /// Adds a box by its declaration, such as `box inc ((x) -> (x))`; `from` names its origin, for errors. A
-    /// box of the same name is replaced.
+    /// Adds a box by its declaration, such as `box inc ((x) -> (x))`; `from` is what error messages call the
+    /// declaration's source. A box of the same name is replaced.
     pub fn add(&mut self, from: &str, declaration: &str) -> Result<(), Vec<Diagnostic>> {
         let def = parse_box(&Source::new(from, declaration))?;
         self.boxes.insert(def.name.name.to_string(), def.signature);
@@ -27,7 +27,7 @@ impl KnownBoxes {
 }
 
 /// Reports boxes without an implementation, and those whose implementation has another signature, among the
-/// first `used` boxes, those of the main net.
+/// first `used` boxes, which are those of the main net.
 pub(super) fn check(resolved: &Resolved, used: usize, known: &KnownBoxes) -> Vec<Diagnostic> {
     resolved.boxes[..used].iter().filter_map(|used| check_box(resolved, used, known)).collect()
 }
@@ -51,7 +51,7 @@ fn check_box(resolved: &Resolved, used: &BoxUse, known: &KnownBoxes) -> Option<D
         }
         return Some(error.help("give the library that has it: `--boxes LIB`"));
     };
-    // A signature that could not be read was already reported.
+    // A declaration whose signature could not be read was reported before, so it is not compared.
     if signature.same_as(&used.signature) || used.signature.is_hole() {
         return None;
     }

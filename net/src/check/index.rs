@@ -10,14 +10,16 @@ use super::resolved::{Place, SourceId};
 use crate::syntax::ast::Name;
 use crate::syntax::{Diagnostic, Source, Span};
 
-/// The source of texts: the file system, except for texts that are given here.
+/// Where the check gets the texts of files: from the file system, except for files whose text [`Files::give`]
+/// supplies.
 #[derive(Clone, Debug, Default)]
 pub struct Files {
     texts: HashMap<PathBuf, String>,
 }
 
 impl Files {
-    /// Uses this text instead of the file's content; the file need not exist. Editors give unsaved texts.
+    /// Uses this text instead of the file's content; the file need not exist. An editor supplies a text that
+    /// is not saved yet.
     pub fn give(&mut self, path: &Path, text: impl Into<String>) {
         self.texts.insert(absolute(path), text.into());
     }
@@ -134,7 +136,7 @@ pub struct Definition {
     pub seen: Span,
 }
 
-/// A name that refers to a definition; the name in the definition itself is one of them.
+/// A name that refers to a definition; the name in the definition itself counts as a reference, too.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reference {
     /// The place.
@@ -150,8 +152,8 @@ pub struct Index {
     pub sources: Vec<Arc<Source>>,
     /// The definitions, in the order they were read.
     pub definitions: Vec<Definition>,
-    /// The references, by source and place. The name in `net x;` refers to two definitions: this one, and the
-    /// net in `x.snet`.
+    /// The references, by source and place. The name in `net x;` refers to two definitions: the declaration
+    /// `net x;`, and the net in `x.snet`.
     pub references: Vec<Reference>,
     /// The definitions of nets that are named like their file.
     pub(super) mains: Vec<usize>,

@@ -60,13 +60,13 @@ pub struct Analysis {
     pub signatures: Signatures,
 }
 
-/// Checks the net of a file: the net named like the file. External nets are found beside it.
-/// With `boxes`, each box that is used must be among them with the same signature.
+/// Checks the net of a file: the net named like the file. External nets are found in the files beside this
+/// file. With `boxes`, each box that is used must be among them with the same signature.
 pub fn check_file(path: &Path, boxes: Option<&KnownBoxes>) -> Checked {
     check_names(names::resolve_file(path, &Files::default(), boxes), boxes, false).into()
 }
 
-/// Checks the net `name` of a text. There are no external nets.
+/// Checks the net `name` of a text. The text cannot use external nets.
 pub fn check_text(name: &str, text: &str, boxes: Option<&KnownBoxes>) -> Checked {
     check_names(names::resolve_text(name, text, boxes), boxes, false).into()
 }
@@ -101,7 +101,8 @@ fn check_names(names: names::Names, boxes: Option<&KnownBoxes>, signatures: bool
     diagnostics.extend(boxes.iter().flat_map(|known| implementations::check(&draft, used, known)));
     let (told, signatures) = types::check(&mut draft, signatures);
     diagnostics.extend(told);
-    // If names could not be resolved, definitions may only seem unused.
+    // If names could not be resolved, a definition may seem unused although it is used, so no warnings about
+    // unused definitions are given.
     if !diagnostics.iter().any(|d| d.is_error() && d.code < "E04") {
         diagnostics.extend(unused::check(&index));
     }

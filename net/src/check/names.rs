@@ -1,9 +1,10 @@
 //! Files and names: reads the main file and those of external nets, puts every definition in its scope and
 //! resolves names to references.
 //!
-//! Scopes nest as nets do: a net sees its own definitions, then those around it up to its file. A name that
-//! is not found there is an external net, in `NAME.snet` beside the file. Every net of every file read is
-//! checked, used or not, so that all wrong names are reported in one run.
+//! Scopes nest as nets do: a name in a net refers to a definition in the net, or else in the nets around it,
+//! or else in its file. A name without such a definition refers to an external net, in `NAME.snet` beside the
+//! file. Every net of every file read is checked, used or not, so that all wrong names are reported in one
+//! run.
 
 mod order;
 mod types;
@@ -19,7 +20,7 @@ use super::resolved::*;
 use crate::syntax::ast::{self, Def, Ident, Map, MapOutput, Name, NetBody, Topo, TopoKind, Variant};
 use crate::syntax::{Diagnostic, Source, Span, parse};
 
-/// Most errors reported of one program; more unknown names are counted.
+/// The most errors that are reported for one program; of further unknown names, only the number is reported.
 const ERRORS_MAX: usize = 100;
 
 /// The greatest depth of type names that refer to type names, and the most variants of a type.
@@ -29,7 +30,8 @@ const TYPES_MAX: usize = 256;
 pub(super) struct Names {
     /// All nets, used or not; the main net and the nets that it uses come first: see [`Names::main`].
     pub(super) draft: Resolved,
-    /// How many nets and boxes belong to the main net; `None` if there is none, or if it has no topology.
+    /// How many nets and boxes belong to the main net; `None` if there is no main net, or if the main net has
+    /// no topology.
     pub(super) main: Option<(usize, usize)>,
     pub(super) diagnostics: Vec<Diagnostic>,
     pub(super) index: Index,
@@ -63,9 +65,9 @@ struct Unit {
     name: String,
     scope: usize,
     dir: Option<PathBuf>,
-    /// The net named like the file.
+    /// The net that has the same name as the file.
     main: Option<usize>,
-    /// The spans of its syntax errors.
+    /// The spans of the source's syntax errors.
     wrong: Vec<Span>,
 }
 
@@ -90,7 +92,7 @@ struct NetDecl {
     at: Place,
     /// The scope that contains the definition.
     outer: usize,
-    /// The scope its topology sees.
+    /// The scope in which the names of the net's topology are looked up.
     inner: usize,
     signature: Option<ast::Signature>,
     body: Body,
@@ -101,14 +103,14 @@ struct NetDecl {
 enum Body {
     /// The net is in another file, which is read when the net is first used.
     External,
-    /// Only definitions.
+    /// The net has only definitions and no topology.
     NoTopology,
     Topology(Topo),
     Done(Node),
     Hole,
 }
 
-/// A `type` or `typesig`.
+/// The declaration of a `type` or a `typesig`.
 struct TypeDecl<T, Expanded> {
     name: Ident,
     scope: usize,
@@ -119,18 +121,19 @@ struct TypeDecl<T, Expanded> {
 
 enum State<Expanded> {
     New,
-    /// The declaration is being expanded: if it is met again, it refers to itself.
+    /// The declaration is being expanded: if its name occurs in the expansion, the declaration refers to
+    /// itself.
     Open,
     Done(Expanded),
 }
 
-/// How the expansion of a declaration begins.
+/// What is known of a declaration when it is to be expanded.
 enum Begun<T, Expanded> {
     /// A type definition with its text and scope.
     Open(T, usize),
     /// The definition was expanded before.
     Done(Expanded),
-    /// The definition refers to itself: its name and scope.
+    /// The definition refers to itself; the name of the definition, and its scope.
     Circle(Ident, usize),
 }
 
@@ -162,7 +165,7 @@ struct Resolver<'a> {
     boxes: Vec<BoxUse>,
     types: Vec<TypeDecl<ast::Type, Vec<LabelSet>>>,
     typesigs: Vec<TypeDecl<ast::Signature, Vec<Arrow>>>,
-    /// Index into `definitions` of each of `boxes`.
+    /// The index into `definitions` of each box in `boxes`.
     box_definitions: Vec<usize>,
     definitions: Vec<Definition>,
     references: Vec<Reference>,
@@ -313,7 +316,8 @@ impl<'a> Resolver<'a> {
         self.diagnostics.push(error);
     }
 
-    /// Whether a syntax error lies in this span: then the definition may be known only in part.
+    /// Whether a syntax error lies in the span of a definition. If so, only a part of the definition may be
+    /// known.
     fn is_wrong(&self, scope: usize, span: Span) -> bool {
         let wrong = &self.units[self.scopes[scope].unit].wrong;
         wrong.iter().any(|w| w.start < span.end && w.end.max(w.start + 1) > span.start)
@@ -442,7 +446,8 @@ impl<'a> Resolver<'a> {
 
     // ---- labels ----
 
-    /// Reports a label that is listed twice: an error where order counts (a box's arguments), else a warning.
+    /// Reports a label that is listed twice: an error if the order of the labels counts (a box's arguments),
+    /// else a warning.
     fn labels_once(&mut self, labels: &[ast::LabelAt], scope: usize, ordered: bool) {
         let mut seen: HashMap<&ast::Label, Span> = HashMap::new();
         for at in labels {
@@ -483,7 +488,7 @@ impl<'a> Resolver<'a> {
 
     // ---- topologies ----
 
-    /// Turns the topology of a net into a node.
+    /// Resolves the names in the topology of a net, and stores the topology as a node.
     fn topology(&mut self, net: usize) {
         if !matches!(self.nets[net].body, Body::Topology(_)) {
             return;
@@ -526,7 +531,8 @@ impl<'a> Resolver<'a> {
             TopoKind::Star { body, exits: patterns, .. } | TopoKind::Feedback { body, backs: patterns }
                 if patterns.iter().any(|p| self.is_wrong(scope, p.span)) =>
             {
-                // The repeated definition is checked as well.
+                // The component that the definition repeats is checked as well, so that its errors are
+                // reported.
                 self.node(*body, scope, names);
                 NodeKind::Net(HOLE)
             }
@@ -644,7 +650,7 @@ impl<'a> Resolver<'a> {
         }
     }
 
-    /// The net of `NAME.snet` beside the file of a scope. The file is read at the first call.
+    /// The net of `NAME.snet` beside the file of a scope. The file is read at the first call for its name.
     fn external(&mut self, name: &str, scope: usize) -> External {
         let unit = self.scopes[scope].unit;
         let Some(dir) = &self.units[unit].dir else {
@@ -668,7 +674,8 @@ impl<'a> Resolver<'a> {
                 None
             }
         };
-        // A net of another file that is itself external: it is resolved now, because its file may be the same one.
+        // The net of another file may itself be declared as external. It is resolved now, because its file
+        // may be the one that contains the declaration.
         if let Some(net) = found
             && matches!(self.nets[net].body, Body::External)
         {
@@ -677,7 +684,7 @@ impl<'a> Resolver<'a> {
         External::Net(found)
     }
 
-    /// Whether there are so many errors that a further one is only counted.
+    /// Whether there are so many errors that a further error is only counted and not reported.
     fn enough(&mut self) -> bool {
         let mut errors = self.diagnostics.iter().filter(|d| d.is_error());
         let enough = errors.nth(ERRORS_MAX - 1).is_some();

@@ -2,8 +2,8 @@
 //!
 //! Nets and boxes are tables; a [`Node`] refers to them by index, so a net used twice is stored once. The
 //! graph of nets has no cycle and its depth, counted through nets, is at most [`DEPTH_MAX`]: walking it
-//! recursively is safe. The *unfolding* of a program can still be exponentially larger than its text (each
-//! net using the one before twice), so the code that unfolds it has a limit.
+//! recursively is safe. The *unfolding* of a program can still be exponentially larger than its text (if each
+//! net uses the net before it twice), so the code that unfolds a program has a limit.
 //!
 //! A node has a [`Node::name`] that is unique within its net (`inc`, `inc#2`, `star`); the path of a
 //! component consists of the names on the way to it, joined by `/`.
@@ -21,7 +21,7 @@ pub const DEPTH_MAX: usize = 512;
 /// A checked program.
 #[derive(Clone, Debug)]
 pub struct Resolved {
-    /// The texts it was read from; the first is the main file.
+    /// The texts from which the program was read; the first is the main file.
     pub sources: Vec<Arc<Source>>,
     /// All nets that are used; a net comes after those it uses, and the main net is the last.
     pub nets: Vec<Net>,
@@ -35,8 +35,8 @@ pub struct Resolved {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NetId(pub u32);
 
-/// A reference that could not be resolved; it occurs only during the check, never in a [`Resolved`] that was
-/// returned.
+/// A reference that could not be resolved; it occurs only during the check, never in a [`Resolved`] that the
+/// check returns.
 pub(super) const HOLE: NetId = NetId(u32::MAX);
 
 /// Index into [`Resolved::boxes`].
@@ -50,7 +50,7 @@ pub struct SourceId(pub u32);
 /// A place in one of the sources.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Place {
-    /// Which source.
+    /// The source that contains the place.
     pub source: SourceId,
     /// The span in the source.
     pub span: Span,
@@ -61,19 +61,19 @@ pub struct Place {
 pub struct Net {
     /// Its name.
     pub name: Name,
-    /// Where it is defined (its name).
+    /// The place of the net's name in its definition.
     pub at: Place,
-    /// Its declared signature with all type names replaced. A net with a declared signature shields its
-    /// inside: labels of a record outside the matched input variant bypass the net and are added to its
-    /// outputs.
+    /// The net's declared signature, with all type names replaced by their definitions. A net with a declared
+    /// signature shields its inside: labels of a record outside the matched input variant bypass the net and
+    /// are added to its outputs.
     pub signature: Option<Vec<Arrow>>,
     /// Its topology.
     pub body: Node,
-    /// Metadata among its definitions.
+    /// The metadata among the net's definitions.
     pub metas: Vec<Meta>,
 }
 
-/// One map of a declared signature.
+/// One map `input -> output` of a declared signature.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Arrow {
     /// The input variants; none for an initialiser.
@@ -88,21 +88,21 @@ pub type LabelSet = Vec<Label>;
 /// A box as declared.
 #[derive(Clone, Debug)]
 pub struct BoxUse {
-    /// Its name, under which the implementation is found.
+    /// The box's name, under which the implementation is found.
     pub name: Name,
-    /// Where it is declared (its name).
+    /// The place of the box's name in its declaration.
     pub at: Place,
-    /// The labels that it consumes and emits, in order.
+    /// The labels that the box consumes and emits, in order.
     pub signature: BoxSignature,
-    /// Code in its body.
+    /// The code in the body of the box.
     pub codes: Vec<Code>,
-    /// Metadata in its body.
+    /// The metadata in the body of the box.
     pub metas: Vec<Meta>,
 }
 
 impl BoxUse {
-    /// The command in its code, if there is one, and its mode: `<<< exec filter | grep --line-buffered a
-    /// >>>`. A box without input cannot be a command.
+    /// The command in the code of the box, if there is one, and the command's mode: `<<< exec filter | grep
+    /// --line-buffered a >>>`. A box without input cannot be a command.
     pub fn command(&self) -> Option<(CommandMode, &str)> {
         self.signature.input.as_ref()?;
         let code = self.codes.iter().find(|code| &*code.language.name == COMMAND_LANGUAGE)?;
@@ -116,13 +116,13 @@ impl BoxUse {
 pub struct Node {
     /// The kind.
     pub kind: NodeKind,
-    /// Unique within its net: the name of the box or net, else the word of [`NodeKind::word`]; from the second
-    /// on with `#2`, `#3`, ….
+    /// A name that is unique within the net: the name of the box or net, else [`NodeKind::word`]. The second
+    /// and further components of one name get `#2`, `#3`, ….
     pub name: Name,
-    /// The place.
+    /// The place of the component in the source.
     pub at: Place,
-    /// The variants that it accepts, as inferred, which `|` compares. Empty if it accepts no records
-    /// (initialisers).
+    /// The inferred variants of the records that the component accepts. The combinator `|` compares them. The
+    /// list is empty for an initialiser, which accepts no records.
     pub accepts: Vec<LabelSet>,
 }
 
@@ -133,7 +133,7 @@ pub enum NodeKind {
     Box(BoxId),
     /// A net; see [`Net::signature`] for what a declared signature means.
     Net(NetId),
-    /// A filter; without a rule the identity.
+    /// A filter. A filter without a rule passes each record on unchanged.
     Filter(Filter),
     /// A synchrocell.
     Synchrocell(Vec<Pattern>),
@@ -142,12 +142,12 @@ pub enum NodeKind {
     /// Components in parallel; at least two. A record goes to the branch with the best match of its
     /// [`Node::accepts`].
     Parallel {
-        /// The branches in order.
+        /// The branches, from left to right.
         branches: Vec<Node>,
         /// `||`.
         deterministic: bool,
     },
-    /// A star: before every replica, a record that matches one of `exits` leaves.
+    /// A star: a record that matches one of `exits` leaves before the next replica.
     Star {
         /// The repeated component.
         body: Box<Node>,
@@ -156,7 +156,7 @@ pub enum NodeKind {
         /// `**`.
         deterministic: bool,
     },
-    /// A feedback: outputs that match return to the input.
+    /// A feedback: outputs that match one of the patterns return to the input.
     Feedback {
         /// The looped component.
         body: Box<Node>,
@@ -167,9 +167,9 @@ pub enum NodeKind {
     Split {
         /// The replicated component.
         body: Box<Node>,
-        /// The tag (or the low end of the range).
+        /// The tag whose value selects the replica, or the tag with the low end of a range of replicas.
         from: LabelAt,
-        /// The high end of the range.
+        /// The tag with the high end of the range, if replicas are selected by a range.
         to: Option<LabelAt>,
         /// `!!`, `!!@`.
         deterministic: bool,
@@ -205,7 +205,8 @@ impl NodeKind {
 }
 
 impl Node {
-    /// Its direct parts, without those of a net that it names.
+    /// The components of which this one is directly composed; the parts of a net that it refers to are not
+    /// included.
     pub fn parts(&self) -> impl Iterator<Item = &Node> {
         let (several, one): (&[Node], Option<&Node>) = match &self.kind {
             NodeKind::Serial(parts) | NodeKind::Parallel { branches: parts, .. } => (parts, None),

@@ -1,5 +1,5 @@
-//! Shapes: sets of records, described by labels that they surely have or surely lack, and how they match
-//! variants and patterns.
+//! Shapes: sets of records, described by the labels that the records surely have or surely lack, and how such
+//! records match variants and patterns.
 
 use std::collections::{BTreeSet, HashMap};
 use std::rc::Rc;
@@ -19,15 +19,15 @@ pub(super) type Stream = BTreeSet<Shape>;
 /// A set of records.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct Shape {
-    /// Labels that all of them have.
+    /// Labels that all records of the shape have.
     pub(super) has: Rc<Set>,
-    /// Labels that none of them has; meaningless if not `open`.
+    /// Labels that no record of the shape has; meaningless if not `open`.
     pub(super) lacks: Rc<Set>,
-    /// Whether they may have labels other than `has`.
+    /// Whether records of the shape may have labels other than `has`.
     pub(super) open: bool,
-    /// Whether none of them has binding tags other than those in `has`.
+    /// Whether no record of the shape has a binding tag that is not in `has`.
     pub(super) unbound: bool,
-    /// Whether such records surely arrive here, if any record does.
+    /// Whether records of the shape surely arrive at the component, if any record arrives there.
     pub(super) sure: bool,
 }
 
@@ -82,8 +82,8 @@ impl Shape {
         shape
     }
 
-    /// The records that lack at least one of these labels. The shape changes only if a single label is
-    /// undecided.
+    /// The records that lack at least one of these labels. A shape cannot express this in general, so it
+    /// changes only if of the labels a single one is undecided.
     pub(super) fn without_all(&self, labels: &[Id]) -> Shape {
         let mut shape = self.clone();
         let mut unknown = labels.iter().filter(|&&l| self.presence(l) == Presence::Maybe);
@@ -93,7 +93,7 @@ impl Shape {
         shape
     }
 
-    /// The labels that are inherited past a component that consumes these labels.
+    /// The shape with the labels that records inherit past a component which consumes the labels `consumed`.
     pub(super) fn inherited(&self, consumed: &[Id]) -> Shape {
         let mut shape = self.clone();
         remove(&mut shape.has, consumed);
@@ -138,8 +138,9 @@ fn remove(set: &mut Rc<Set>, labels: &[Id]) {
     }
 }
 
-/// The branches to which records of a shape could be routed, each with those records. A branch is not sure to
-/// get a record that a branch to its left may get, unless ties are decided by free space.
+/// The branches to which records of a shape could be routed, each with the records that it could get. It is
+/// not sure that a branch gets a record that a branch to its left may get, unless ties are decided by free
+/// space.
 pub(super) fn route(shape: &Shape, accepts: &[Rc<Vec<Set>>]) -> Vec<(usize, Shape)> {
     let all = accepts.iter().flat_map(|variants| variants.iter());
     let matching = all.filter(|variant| may_match(shape, variant));
@@ -160,19 +161,21 @@ pub(super) fn route(shape: &Shape, accepts: &[Rc<Vec<Set>>]) -> Vec<(usize, Shap
     won
 }
 
-/// Whether records of a shape may match a variant; every binding tag of theirs must be in the variant.
+/// Whether records of a shape may match a variant; all binding tags of the records must be in the variant.
 fn may_match(shape: &Shape, variant: &Set) -> bool {
     shape.has.iter().all(|l| !is_binding(*l) || variant.contains(l))
         && shape.presence_of(variant) != Presence::Lacks
 }
 
-/// Whether all records that may match surely match: no label and no binding tag is undecided.
+/// Whether all records of the shape surely match the variant, because it is known of all labels and binding
+/// tags whether the records have them.
 fn surely_matches(shape: &Shape, variant: &Set) -> bool {
     shape.presence_of(variant) == Presence::Has && (shape.unbound || !shape.open)
 }
 
-/// Two branches that records of a shape fit equally well, with the labels that decide. The tie must be sure
-/// for some records: the labels are the same, or all of them are surely there.
+/// Two branches that records of a shape fit equally well, with the labels of the variant that matches. The
+/// tie must be sure for some records: the two variants have the same labels, or the records surely have all
+/// of their labels.
 pub(super) fn tie<'a>(shape: &Shape, accepts: &'a [Rc<Vec<Set>>]) -> Option<(usize, usize, &'a Set)> {
     let routed = |variant: &&Set| {
         shape.has.iter().all(|l| !is_binding(*l) || variant.contains(l))
@@ -200,8 +203,8 @@ pub(super) fn tie<'a>(shape: &Shape, accepts: &'a [Rc<Vec<Set>>]) -> Option<(usi
     None
 }
 
-/// The records that match one of the patterns (each pattern with whether it has a guard), and those that
-/// match none.
+/// The records that match one of the patterns (`patterns` says of each whether it has a guard), and those
+/// that match none.
 pub(super) fn divide<'a>(
     arriving: impl IntoIterator<Item = &'a Shape>,
     patterns: &[(&Set, bool)],
@@ -209,7 +212,7 @@ pub(super) fn divide<'a>(
     let (mut matching, mut other) = (Stream::new(), Stream::new());
     for shape in arriving {
         let mut rest = Some(shape.clone());
-        // A record that matches a pattern without a guard surely matches.
+        // Patterns without a guard come first, because a record that has their labels surely matches.
         let unguarded = patterns.iter().filter(|(_, guarded)| !guarded);
         for (labels, guarded) in unguarded.chain(patterns.iter().filter(|(_, guarded)| *guarded)) {
             let Some(left) = rest.take() else { break };

@@ -13,14 +13,14 @@ pub struct Signatures {
     pub nets: Vec<NetSignature>,
     /// The signature of every component in the nets.
     pub components: Vec<ComponentSignature>,
-    /// The place of each net's definition, as an index into `nets`.
+    /// The index into `nets` of the net that is defined at each place.
     by_place: HashMap<Place, usize>,
 }
 
 /// The signature of a net. The `Display` of a signature has the form of a declaration.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NetSignature {
-    /// Its name.
+    /// The net's name.
     pub name: Name,
     /// The place of the net's name in its definition.
     pub at: Place,
@@ -28,7 +28,7 @@ pub struct NetSignature {
     pub declared: Option<Vec<Arrow>>,
     /// The inferred signature: one entry for each input variant.
     pub inferred: Vec<Inferred>,
-    /// Whether `inferred` is complete. If false, the check has given up: there may be more variants, and
+    /// Whether `inferred` is complete. If false, the check ended early: there may be more variants, and
     /// records of some listed variants may not get through.
     pub complete: bool,
 }
@@ -40,16 +40,16 @@ pub struct ComponentSignature {
     pub at: Place,
     /// `box`, `net`, `filter`, …: see [`NodeKind::word`](super::NodeKind::word).
     pub word: &'static str,
-    /// Its name: see [`Node::name`](super::Node::name).
+    /// The component's name: see [`Node::name`](super::Node::name).
     pub name: Name,
     /// The signature, one entry for each input variant.
     pub inferred: Vec<Inferred>,
-    /// Whether these are all input variants.
+    /// Whether `inferred` contains all input variants.
     pub complete: bool,
 }
 
-/// The output for one input variant: its labels and those inherited from the variant. Other labels of a
-/// record are inherited as well.
+/// The output of a component for one input variant: the labels that the component makes, and those that are
+/// inherited from the variant. A record's labels outside the variant are inherited as well but not listed.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Inferred {
     /// The variant; `None` for output that needs no input.

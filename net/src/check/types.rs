@@ -1,14 +1,14 @@
 //! Types: which records can arrive at which component, as far as this can be known without running the
 //! network.
 //!
-//! A [`Shape`] stands for a set of records: labels that all of them have, labels that none of them has, and
-//! labels of which neither is known. The check pushes shapes through the net from its entry: a box removes
-//! its arguments and adds its results, all other labels are inherited, branches get the shapes that they
-//! could win, and stars and feedbacks are repeated until no new shape appears.
+//! A [`Shape`] stands for a set of records: labels that all of the records have, labels that none of them
+//! has, and labels of which it is not known. The check pushes shapes through the net from its entry: a box
+//! removes its arguments and adds its results, all other labels are inherited, branches get the shapes that
+//! they could win, and stars and feedbacks are repeated until no new shape appears.
 //!
 //! **What is an error.** An error is reported only if *every* record of a shape that surely arrives fails,
 //! because a label is needed that no such record can have. A net without a declared signature may get any
-//! record, so inside it only labels that were consumed before are surely missing. A declared signature
+//! record, so in such a net only labels that were consumed before are surely missing. A declared signature
 //! shields the net, so inside it the shapes are exact. Shapes that arrive only if a guard fails, or that
 //! leave a synchrocell before it is complete, are followed, but give no error ([`Shape::sure`]). If there are
 //! too many shapes, or too much work, every record counts as possible and nothing is reported.
@@ -30,12 +30,12 @@ use crate::syntax::ast::{FilterRule, ItemValue, Label, LabelKind, OutRecord, Pat
 
 /// The most shapes that are kept apart at one place.
 const SHAPES_MAX: usize = 64;
-/// The most visits of components: a constant, and a number for each component of the program. Components that
-/// are not visited after that count as fitting.
+/// The most visits of components during a check, in addition to [`WORK_PER_COMPONENT`] for each component of
+/// the program. Components that are not visited because of this limit count as correct.
 const WORK_MAX: usize = 40_000;
 const WORK_PER_COMPONENT: usize = 3;
-/// The factor by which [`WORK_MAX`] grows when signatures are inferred, which is done only for editors and on
-/// request.
+/// The factor by which [`WORK_MAX`] grows when signatures are inferred, which is done only for editors and if
+/// a user asks for signatures.
 const SIGNATURE_WORK: usize = 25;
 
 /// Fills in [`Node::accepts`] of every node, and reports components that do not fit; with `signatures` also
@@ -71,8 +71,9 @@ fn note_uses(node: &Node, used: &mut [bool]) {
     node.parts().for_each(|part| note_uses(part, used));
 }
 
-/// The records that leave a star (or feedback), and those that go through it (again). No error is reported
-/// for records that leave or stay only because of labels that the input happened to have or lack.
+/// The records that leave a star (or feedback), and those that go through it (again). If some records of a
+/// shape leave after a round, it depends on the labels of the input which of them stay, so no error is
+/// reported for those that stay.
 fn tested(arriving: &Stream, patterns: &[(&Set, bool)], star: bool, again: bool) -> (Stream, Stream) {
     let (mut leaving, mut staying) = (Stream::new(), Stream::new());
     for shape in arriving {
@@ -109,7 +110,7 @@ fn key(node: &Node) -> Key {
     (node.at, kind)
 }
 
-/// The key of a box's declaration among `Types::sets`.
+/// The kind in the key under which `Types::sets` has the label sets of a box's declaration.
 const DECLARATION: u8 = 10;
 
 /// A map whose hash is fast for keys of a few small numbers. The keys are places in texts of at most
@@ -142,9 +143,9 @@ impl Hasher for Mix {
 struct Border {
     /// The label sets of the input variants, one list for each variant.
     accepts: Vec<Rc<Vec<Set>>>,
-    /// The map that each variant belongs to.
+    /// For each variant, the index of the map in the signature to which it belongs.
     arrows: Vec<usize>,
-    /// Arrows without input.
+    /// The indices of the signature's maps that have no input variant.
     starts: Vec<usize>,
 }
 
@@ -152,41 +153,44 @@ struct Types<'a> {
     resolved: &'a mut Resolved,
     ids: HashMap<Label, Id>,
     labels: Vec<Label>,
-    /// Whether each net has a part that is not known.
+    /// Whether each net contains a part that could not be read or resolved.
     holes: Vec<bool>,
     any_hole: bool,
     diagnostics: Vec<Diagnostic>,
     told: HashSet<(&'static str, Place)>,
-    /// Whether errors are suppressed, as they are while input variants are inferred.
+    /// Whether errors are suppressed, which is so while input variants are inferred.
     muted: bool,
     work: usize,
     work_max: usize,
-    /// Whether components were skipped because of `work_max`: then it is not known which components are never
-    /// reached.
+    /// Whether components were skipped because of `work_max`: if so, it is not known which components no
+    /// record reaches.
     exhausted: bool,
-    /// Components of which not all input variants were tried: the list may lack some, and some listed
-    /// variants may match no record.
+    /// Components of which not all input variants were tried: their lists of variants may lack some, and may
+    /// contain variants with which a record does not get through.
     unfinished: HashSet<Key>,
     /// Label sets of boxes, filters and patterns, by their places.
     sets: FastMap<Key, Rc<Vec<Set>>>,
     memo: HashMap<(NetId, Stream, bool), Stream>,
-    /// Whether the component is the first of a network or a branch: there an initialiser runs at the start,
-    /// elsewhere once for each record.
+    /// Whether the visited component is the first of a network or a branch. If it is an initialiser, it runs
+    /// once at the start; an initialiser in any other place runs once for each record.
     begins: bool,
     ways: variants::Ways,
-    /// Declared signatures, by net; and the shapes that each net emits for each variant.
+    /// Declared signatures, by net; `made` has the shapes that each net emits for each variant.
     borders: FastMap<u32, Option<Rc<Border>>>,
     made: FastMap<(u32, u32), Rc<Stream>>,
-    /// Input variants of the nodes, by place and kind: the same as `Node::accepts`, as numbers.
+    /// Input variants of the nodes, by place and kind: the contents of `Node::accepts` with labels as
+    /// numbers.
     accepts: FastMap<Key, Rc<Vec<Set>>>,
-    /// Parallels that records reach, and branches that records enter.
+    /// The parallel combinators that records reach, and the branches that records enter.
     reached: HashSet<Key>,
-    /// Components of which nothing is known.
+    /// Components of which it is not known what records get into them, so that all their parts count as
+    /// reached.
     given_up: HashSet<Key>,
-    /// Stars and feedbacks in which records stay for another round, and those that some records leave.
+    /// The stars and feedbacks in which some record stays for another round; `exits` has those that some
+    /// record leaves.
     rounds: HashSet<Place>,
     exits: HashSet<Place>,
-    /// Synchrocells that records reach, and patterns that some records match.
+    /// The synchrocells that records reach, and the patterns of synchrocells that some records match.
     cells: HashSet<Place>,
     matched: HashSet<(Place, usize)>,
 }
@@ -283,15 +287,15 @@ impl<'a> Types<'a> {
     fn looks_for_hole(&self, node: &Node) -> bool {
         match node.kind {
             NodeKind::Net(HOLE) => true,
-            // A net comes after those it uses.
+            // The value for this net is already computed, because a net comes after those that it uses.
             NodeKind::Net(net) => self.holes[net.0 as usize],
             NodeKind::Box(index) => self.resolved.box_use(index).signature.is_hole(),
             _ => node.parts().any(|part| self.looks_for_hole(part)),
         }
     }
 
-    /// Moves the body of a net out while it is walked (nets do not contain themselves, so it is not needed
-    /// meanwhile).
+    /// Moves the body of a net out of the program, so that it can be walked while the program is changed. The
+    /// walk does not need the moved body, because nets do not contain themselves.
     fn take_body(&mut self, net: usize) -> Node {
         let body = &mut self.resolved.nets[net].body;
         let hole =
@@ -346,8 +350,8 @@ impl<'a> Types<'a> {
 
     // ---- pushing shapes ----
 
-    /// Checks every net: a net with a declared signature by itself, any other net where it is used, or with
-    /// any record if no net uses it.
+    /// Checks every net: a net with a declared signature by itself, any other net in the places where it is
+    /// used; a net that no other net uses is checked with input of any records.
     fn all(&mut self) {
         let mut used = vec![false; self.resolved.nets.len()];
         self.resolved.nets.iter().for_each(|net| note_uses(&net.body, &mut used));
@@ -466,7 +470,7 @@ impl<'a> Types<'a> {
         out
     }
 
-    /// Marks all parts of this component as reached, because its inside is not known.
+    /// Marks all parts of this component as reached, because it is not known which records get into it.
     fn give_up(&mut self, node: &Node) {
         if self.muted || !self.given_up.insert(key(node)) {
             return;
@@ -640,7 +644,7 @@ impl<'a> Types<'a> {
     fn push_parallel(&mut self, node: &Node, branches: &[Node], input: &Stream) -> Stream {
         let accepts: Vec<Rc<Vec<Set>>> = branches.iter().map(|b| self.accepts_of(b)).collect();
         let mut inputs: Vec<Stream> = vec![Stream::new(); branches.len()];
-        // A branch with a hole has unknown input variants, so any record may go there.
+        // A branch with a hole has unknown input variants, so any record may be routed to it.
         let doubtful: Option<Stream> = branches
             .iter()
             .any(|branch| self.has_hole(branch))
@@ -696,7 +700,7 @@ impl<'a> Types<'a> {
                 }
             }
             let (leaving, staying) = match (star, round) {
-                // A record that enters a feedback for the first time is not tested.
+                // A record that enters a feedback for the first time is not compared with the patterns.
                 (false, 0) => (Stream::new(), arriving),
                 _ => tested(&arriving, &sets, star, round > 0),
             };
@@ -771,7 +775,7 @@ impl<'a> Types<'a> {
         self.resolved.net(net).signature.as_ref().expect("a net with a border")[arrow].clone()
     }
 
-    /// The shapes that a net emits for one of its declared variants, computed once.
+    /// The shapes that a net emits for one of its declared variants, which are computed only once.
     fn made(&mut self, net: NetId, border: &Border, variant: usize) -> Rc<Stream> {
         let key = (net.0, variant as u32);
         if let Some(known) = self.made.get(&key) {
@@ -790,7 +794,7 @@ impl<'a> Types<'a> {
         if out.iter().all(|shape| !shape.open) {
             return out;
         }
-        // If the outputs cannot be inferred from the net's body, the declared ones count.
+        // If the outputs cannot be inferred from the net's body, the declared outputs are used.
         match &arrow.output {
             Some(declared) => {
                 declared.iter().map(|v| Shape { open: true, ..self.exact(v) }.doubtful()).collect()

@@ -3,7 +3,8 @@
 use super::index::{DefinitionKind, Index};
 use crate::syntax::Diagnostic;
 
-/// Gives one warning for each definition that no name refers to, except nets named like their file.
+/// Gives one warning for each definition that no name refers to, except for nets that have the name of their
+/// file.
 pub(super) fn check(index: &Index) -> Vec<Diagnostic> {
     let mut used = vec![false; index.definitions.len()];
     index.mains.iter().for_each(|&main| used[main] = true);

@@ -3,10 +3,10 @@
 use super::*;
 
 /// The keys of the previous record in their order, with their labels and slots. Most records have the same
-/// keys as the previous one and need no look-up.
+/// keys as the previous one so their keys need not be looked up.
 #[derive(Debug, Default)]
 pub(super) struct Keys {
-    /// The keys; `None` for the label of a value that stands below the previous key.
+    /// The keys; `None` instead of a key for a named value inside the value of the previous key.
     pub(super) keys: Vec<(Option<String>, Label, usize)>,
     pub(super) shape: Option<ShapeId>,
 }
@@ -25,13 +25,13 @@ pub(super) struct Cursor<'a, 'k> {
     text: &'a str,
     at: usize,
     latest: &'k mut Keys,
-    /// Whether values that no component reads keep their spelling.
+    /// Whether values that no component reads are carried as they are spelled in the text.
     keeps_spelling: bool,
-    /// Names for values whose label differs from their key.
+    /// The labels of values that are not made from their keys.
     pub(super) names: Option<&'k Names>,
     /// Whether all keys so far are equal to those of the previous line.
     follows: bool,
-    /// Whether the line may contain a question's number, and the number found.
+    /// Whether the line may contain a question's number, `question` is the number found.
     pub(super) names_question: bool,
     pub(super) question: Option<i64>,
 }
@@ -169,7 +169,7 @@ impl<'a, 'k> Cursor<'a, 'k> {
         Ok(record)
     }
 
-    /// Looks the shape up and keeps it for the next line.
+    /// Looks the record's shape up by its labels, and keeps keys and shape for the next record.
     #[cold]
     fn learn(&mut self, start: usize, pairs: &[(Label, Value)]) -> Result<ShapeId, Fault> {
         let labels: Vec<Label> = pairs.iter().map(|(label, _)| *label).collect();
@@ -180,7 +180,7 @@ impl<'a, 'k> Cursor<'a, 'k> {
         Ok(shape)
     }
 
-    /// The key of a label; `None` if the label stands for a value below another key.
+    /// The key of a label; `None` if the label names a value inside the value of another key.
     fn key_of(&self, label: Label) -> Option<String> {
         match self.names.and_then(|names| names.of(label)) {
             Some(name) => (name.path.len() == 1).then(|| name.path[0].clone()),
@@ -262,7 +262,7 @@ impl<'a, 'k> Cursor<'a, 'k> {
         }
     }
 
-    /// Adds the named values below a key whose value has just been read.
+    /// Adds the named values inside the value that has just been read.
     fn add_named(
         &mut self,
         names: &Names,
@@ -329,7 +329,7 @@ impl<'a, 'k> Cursor<'a, 'k> {
         Ok(Value::Text(Text::from_json(word.to_owned())))
     }
 
-    /// Reads a text. A text with escapes that no component reads is carried as it is written.
+    /// Reads a text. If no component reads the text and it contains escapes, it is carried as it is spelled.
     pub(super) fn text(&mut self, label: Option<Label>) -> Result<Value, Fault> {
         let start = self.at;
         let (end, escapes) = self.string_end()?;
@@ -348,7 +348,7 @@ impl<'a, 'k> Cursor<'a, 'k> {
         }
     }
 
-    /// Carries the value that begins at `start` as its text.
+    /// Reads the value that begins at `start` and carries it as its JSON text.
     fn json(&mut self, start: usize) -> Result<Value, Fault> {
         if let Some(nested) = nested::find(&self.text.as_bytes()[start..]) {
             self.at = start + nested.length;
@@ -380,7 +380,7 @@ impl<'a, 'k> Cursor<'a, 'k> {
     }
 
     /// Reads a list of numbers: integers, or floats if one of them is a float. `None` if the list has other
-    /// elements, or numbers that do not fit a value.
+    /// elements, or numbers that S-Net values cannot represent.
     fn numbers(&mut self) -> Option<Value> {
         const EXACT: u64 = 1 << 53;
         let mut integers = Vec::new();
@@ -459,8 +459,8 @@ impl<'a, 'k> Cursor<'a, 'k> {
         self.json(start)
     }
 
-    /// The value of an object with a single member of a special name; the key is next in the text. `None` if
-    /// the object is an ordinary one.
+    /// The value of an object with a single member of a special name; the key is not read yet. `None` if the
+    /// object is an ordinary one.
     fn wrapped(&mut self, start: usize) -> Result<Option<Value>, Fault> {
         let Ok(key) = self.string() else { return Ok(None) };
         self.space();

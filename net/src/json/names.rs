@@ -1,5 +1,5 @@
-//! Labels for keys and paths in the objects of a file, which replace the labels that [`Label::of_key`] makes
-//! of keys: `NAME=PATH`.
+//! Labels that a user gives to keys and paths in the objects of a file, as `NAME=PATH`. They replace the
+//! labels that [`Label::of_key`] makes from keys.
 //!
 //! ```
 //! use thalweg_net::json::{Names, Reader, write_named};
@@ -28,7 +28,8 @@ pub struct Names {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Name {
     pub(super) label: Label,
-    /// The keys of objects, or numbers of elements of lists; the first is a key of the record.
+    /// The steps of the path: keys of objects, or indices of elements of lists. The first step is a key of
+    /// the record.
     pub(super) path: Vec<String>,
     /// The path as it was written.
     written: String,
@@ -71,7 +72,7 @@ impl Names {
         self.names.is_empty()
     }
 
-    /// The label of a column.
+    /// The label of a column in a table with this name.
     ///
     /// # Errors
     /// The name of the column cannot be a label.
@@ -91,7 +92,7 @@ impl Names {
         }
     }
 
-    /// The path of this label, if it has one.
+    /// The name and path that the user gave to this label, if any.
     pub(super) fn of(&self, label: Label) -> Option<&Name> {
         self.names.iter().find(|name| name.label == label)
     }
@@ -104,7 +105,7 @@ impl Names {
         self.own(key)
     }
 
-    /// The label of a key that has no other name.
+    /// The label of a key to which the user has given no name.
     fn own(&self, key: &str) -> Result<Label, String> {
         let own = Label::parse(key.trim()).or_else(|_| Label::of_key(key));
         let label = own.map_err(|error| format!("{key:?} is {error}"))?;
@@ -117,12 +118,12 @@ impl Names {
         }
     }
 
-    /// The names whose paths lead below a key of a record.
+    /// The names whose paths lead into the value of a key of a record.
     pub(super) fn below<'n>(&'n self, key: &'n str) -> impl Iterator<Item = &'n Name> {
         self.names.iter().filter(move |name| name.path.len() > 1 && name.path[0] == key)
     }
 
-    /// The keys of records that have named paths below them, each once.
+    /// The keys of records into whose values named paths lead, each once.
     pub(super) fn roots(&self) -> Vec<&str> {
         let mut roots: Vec<&str> = Vec::new();
         for name in self.names.iter().filter(|name| name.path.len() > 1) {
@@ -134,7 +135,7 @@ impl Names {
     }
 }
 
-/// The range of the value at a path in a value; `None` if there is none.
+/// The range of the value at a path in a value; `None` if the path does not exist.
 pub(super) fn find(text: &str, path: &[String]) -> Option<Range<usize>> {
     path.iter().try_fold(0..text.len(), |within, step| member(text, within, step))
 }
@@ -187,12 +188,12 @@ pub(super) fn with(text: &str, path: &[String], value: &str) -> Option<String> {
     Some([before, separator, &member, after].concat())
 }
 
-/// The place of the first byte from `at` on that is not one of these.
+/// The place of the first byte from `at` on that is not among `bytes`.
 fn behind(text: &str, at: usize, bytes: &[u8]) -> usize {
     at + text.as_bytes()[at..].iter().take_while(|byte| bytes.contains(byte)).count()
 }
 
-/// The length of the value at the beginning.
+/// The length of the JSON value with which the text begins.
 fn value_end(text: &str) -> Option<usize> {
     if let Some(nested) = nested::find(text.as_bytes()) {
         return Some(nested.length);

@@ -1,6 +1,6 @@
 //! Finds the end of a list or an object, 64 bytes at a time, if the text is surely JSON. The result is that
-//! of [`Scan`](super::Scan) with at most half of its instructions. Any other text is left to the scan, which
-//! reports the errors.
+//! of [`Scan`](super::Scan) with at most half of its instructions. A text that is not surely JSON is left to
+//! the scan, which reports the errors.
 //!
 //! Words of 64 bits say which bytes are quotes, brackets and so on, and each rule of the grammar is an
 //! operation on such words, as in simdjson (Langdale and Lemire, Parsing Gigabytes of JSON per Second, 2019).
@@ -8,8 +8,8 @@
 //!
 //! - which token may follow which: after each token the next one is found by an addition whose carry runs
 //!   through the space between them;
-//! - in an object `:` and `,` alternate, and in a list there is no `:`: this is checked for all of them up to
-//!   the next bracket at once;
+//! - in an object `:` and `,` alternate, and in a list there is no `:`: this is checked at once for all `:`
+//!   and `,` up to the next bracket;
 //! - numbers, `true`, `false`, `null`, escapes and brackets are checked one by one.
 
 use crate::lanes::{self, Lanes, Work};
@@ -17,7 +17,7 @@ use crate::lanes::{self, Lanes, Work};
 /// A list or an object that is surely JSON.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Nested {
-    /// The number of bytes.
+    /// The length of its text in bytes.
     pub(super) length: usize,
     /// Whether the text contains no line ends or tabs.
     pub(super) is_on_one_line: bool,
@@ -65,20 +65,20 @@ enum Step {
     Unsure,
 }
 
-/// The state that is carried from one block to the next.
+/// The state that is carried from one block of 64 bytes to the next.
 #[derive(Default)]
 struct Finder<'a> {
     bytes: &'a [u8],
     /// The number of bytes before the block.
     at: usize,
-    /// All ones if the block begins inside a text, else 0.
+    /// All ones if the block begins inside a string, else 0.
     in_text: u64,
-    /// Whether the first byte is escaped.
+    /// Whether a backslash at the end of the previous block escapes the first byte.
     is_escaped: u64,
     /// Whether the previous byte belongs to a number or a word.
     in_scalar: u64,
-    /// Whether the previous token is one of these, each 0 or 1: an opening bracket; a comma or colon; a text;
-    /// another value.
+    /// The kind of the previous token, as four flags of 0 or 1: an opening bracket; a comma or colon; a
+    /// string; another value.
     follows: [u64; 4],
     /// Whether the text contains a tab or a line end outside of strings.
     has_lines: bool,
@@ -92,7 +92,8 @@ struct Open {
     is_object: bool,
     /// In an object, whether the latest key has its colon.
     has_colon: bool,
-    /// For each enclosing bracket, from the inside to the outside, whether it is an object.
+    /// For each enclosing list or object, from the inside to the outside, a bit that says whether it is an
+    /// object.
     around: u64,
 }
 
@@ -162,7 +163,7 @@ impl Finder<'_> {
         Step::On
     }
 
-    /// The bytes that a backslash before them escapes.
+    /// The bytes of the block that are escaped by a backslash before them.
     #[inline(always)]
     fn escaped(&mut self, backslashes: u64) -> u64 {
         let mut escaped = self.is_escaped;
@@ -177,7 +178,7 @@ impl Finder<'_> {
         escaped
     }
 
-    /// Whether these bytes of the block, which follow backslashes, form valid escapes.
+    /// Whether these bytes of the block, each of which follows a backslash, form valid escapes.
     #[inline(always)]
     fn are_escapes(&self, mut escaped: u64) -> bool {
         while escaped != 0 {
@@ -209,8 +210,9 @@ impl Finder<'_> {
     }
 }
 
-/// The next token after each of these places, with space skipped. `pending`: whether a token of the previous
-/// block still needs its successor; afterwards, whether a token of this block does.
+/// The beginning of the next token after each of the places `behind`, with white space skipped. `pending`
+/// says whether the last token of the previous block has no successor yet; it is set to whether that holds
+/// for this block.
 #[inline(always)]
 fn next(behind: u64, pending: &mut u64, last: u64, space: u64) -> u64 {
     let (sum, runs_on) = (behind | *pending).overflowing_add(space);
@@ -264,14 +266,14 @@ impl Open {
         self.between::<L>(colons, commas).then_some(64)
     }
 
-    /// Whether these colons and commas are allowed, up to the next bracket.
+    /// Whether these colons and commas, which stand before the next bracket, are allowed.
     #[inline(always)]
     fn between<L: Lanes>(&mut self, colons: u64, commas: u64) -> bool {
         if !self.is_object {
             return colons == 0;
         }
         let both = colons | commas;
-        // The first of each pair must be a colon, unless the key has its colon already.
+        // Colons and commas must alternate: a colon comes first, unless the latest key already has its colon.
         let firsts = L::prefix_xor(both) & both;
         let takes_turns = firsts == if self.has_colon { commas } else { colons };
         self.has_colon ^= both.count_ones() % 2 == 1;
@@ -279,7 +281,8 @@ impl Open {
     }
 }
 
-/// Whether the text begins with a number, `true`, `false` or `null` that ends there.
+/// Whether the text begins with a number, `true`, `false` or `null` after which no byte of a number or word
+/// follows.
 #[inline(always)]
 fn is_scalar(text: &[u8]) -> bool {
     let length = match text[0] {
@@ -335,7 +338,7 @@ mod tests {
     use crate::json::Scan;
     use thalweg_chance::Chance;
 
-    /// The result of the scan for a text that the fast check may accept as well.
+    /// The length that the scan finds, for a list or an object, which is all that the fast check accepts.
     fn scanned(text: &[u8]) -> Option<usize> {
         let is_nested = matches!(text.first(), Some(b'{' | b'['));
         Scan::new().push(text).ok().flatten().filter(|_| is_nested)
@@ -443,7 +446,7 @@ mod tests {
             check(&text);
             *(if scanned(&text).is_some() { &mut whole } else { &mut wrong }) += 1;
         }
-        // The texts include many valid and many invalid ones.
+        // The test is meaningful only if there were many valid and many invalid texts.
         assert!(whole > 10_000 && wrong > 10_000, "{whole} {wrong}");
     }
 
@@ -452,7 +455,7 @@ mod tests {
         for seed in 0..300_000 {
             let mut chance = Chance::new(seed);
             let mut text = vec![chance.of(b"{[")];
-            // Padding moves the interesting part to any position in a block.
+            // Padding before the text moves it to any position in a block.
             if chance.one_in(2) {
                 text.extend(vec![b' '; chance.below(64) as usize]);
             }

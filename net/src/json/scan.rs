@@ -24,9 +24,9 @@ pub struct Scan {
 /// An error in the text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Wrong {
-    /// The number of bytes of the piece before the error.
+    /// The number of bytes in the scanned piece that precede the error.
     pub at: usize,
-    /// What was expected instead, or the fault.
+    /// What was expected at the error, or what is wrong there.
     pub what: &'static str,
 }
 
@@ -34,9 +34,9 @@ pub struct Wrong {
 #[derive(Clone, Copy, Debug)]
 enum State {
     Value,
-    /// A value or the end of the list that has just begun.
+    /// A value or the end of the list, right after its opening bracket.
     FirstElement,
-    /// A key or the end of the object that has just begun.
+    /// A key or the end of the object, right after its opening bracket.
     FirstKey,
     Key,
     Colon,
@@ -46,7 +46,7 @@ enum State {
     Escape(bool),
     /// How many hexadecimal digits must still follow `\\u`.
     Digits(bool, u8),
-    /// The rest of `true`, `false` or `null`.
+    /// The remaining letters of `true`, `false` or `null`.
     Literal(&'static [u8]),
     /// After the sign of a number.
     Sign,
@@ -72,8 +72,9 @@ impl Scan {
         Scan { state: State::Value, depth: 0, is_object: [0; DEPTH_MAX / 64] }
     }
 
-    /// Scans the next piece. `Some`: the value ends after this number of bytes of the piece. A number that is
-    /// not inside a list or object ends at the byte that follows it.
+    /// Scans the next piece. Returns the number of bytes of the piece after which the value ends; `None` if
+    /// it does not end in the piece. A number outside of lists and objects ends only when another byte
+    /// follows it.
     ///
     /// # Errors
     /// The first error in the text, and its place.
@@ -96,7 +97,8 @@ impl Scan {
                     at += 1;
                     if is_key {
                         self.state = State::Colon;
-                        // Usually the colon follows at once, and after it, with one space or none, a value.
+                        // The usual case is handled at once: the colon follows directly, then at most one
+                        // space, then a value.
                         if bytes.get(at) == Some(&b':') {
                             self.state = State::Value;
                             at += 1 + usize::from(bytes.get(at + 1) == Some(&b' '));
@@ -246,7 +248,7 @@ impl Scan {
         matches!(self.state, State::Zero | State::Integer | State::Fraction | State::ExponentDigits)
     }
 
-    /// The state after this byte of a number, if it is part of the number.
+    /// The state after this byte, if the byte continues the number.
     #[inline]
     fn next_of_number(&self, byte: u8) -> Option<State> {
         Some(match (self.state, byte) {
@@ -299,7 +301,8 @@ mod tests {
 
         #[test]
         fn what_passes_is_what_is_json(text in "[\\[\\]{},:\"a1-tn0.e\\\\ u]{0,14}", cut in 0..14_usize) {
-            // The framing appends a byte that continues no value, so the value's end is found.
+            // The text is put into a list and a space is appended, so that the scan finds the end of the
+            // value.
             let framed = format!("[{text}] ");
             let cut = cut.min(framed.len());
             let mut scan = Scan::new();

@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// Writes a record as one line, without its end; labels are sorted by kind and name.
+/// Writes a record as one line, without the line's end; labels are sorted by kind and name.
 pub fn write_record(record: &Record, line: &mut Vec<u8>) {
     let labels = record.shape().labels();
     let shown = record.shape().shown().iter().map(|&slot| usize::from(slot));
@@ -11,7 +11,8 @@ pub fn write_record(record: &Record, line: &mut Vec<u8>) {
     line.push(b'}');
 }
 
-/// Writes a record as one line, without its end; values with names are written at their paths.
+/// Writes a record as one line, without the line's end; values whose labels have paths are written at their
+/// paths.
 pub fn write_named(record: &Record, names: &Names, line: &mut Vec<u8>) {
     if names.is_empty() {
         return write_record(record, line);
@@ -31,7 +32,8 @@ pub fn write_named(record: &Record, names: &Names, line: &mut Vec<u8>) {
         }
         match names.of(label) {
             Some(name) if name.path.len() == 1 => key(&name.path[0], line),
-            // The path of the value does not exist in this record.
+            // The label has a path, but the path does not exist in this record, so the label itself is the
+            // key.
             Some(_) => key(&label.to_string(), line),
             None => key(&label.key(), line),
         }
@@ -47,18 +49,19 @@ pub fn write_named(record: &Record, names: &Names, line: &mut Vec<u8>) {
     line.extend_from_slice(if separator == "{" { b"{}" } else { b"}" });
 }
 
-/// A key with named values below it, as it is written.
+/// A key of a record into whose value named values are written.
 struct Root<'n> {
     key: &'n str,
     label: Label,
-    /// Its value, with the named values in their places.
+    /// The text of the key's value, with the named values in their places.
     text: String,
-    /// The labels that have a place in it.
+    /// The labels whose values have a place in this text.
     placed: Vec<Label>,
 }
 
 impl<'n> Root<'n> {
-    /// The root of a key; `None` if the record has no value for it, or one that has no members.
+    /// The root with this key; `None` if the record has no value for the key, or a value that is no list or
+    /// object.
     fn of(record: &Record, names: &'n Names, key: &'n str) -> Option<Root<'n>> {
         let label = names.of_key(key).ok()?;
         let text = match record.get(label) {
@@ -89,7 +92,7 @@ impl<'n> Root<'n> {
     }
 }
 
-/// Whether reading this text gives the value.
+/// Whether reading the text `text` gives the value.
 fn is_spelling_of(text: &str, value: &Value) -> bool {
     let mut latest = Keys::default();
     // A value that kept its spelling is compared by its text.
@@ -111,8 +114,8 @@ fn write_key(label: Label, line: &mut Vec<u8>) {
     }
 }
 
-/// Writes these labels of a record in their order, after the question's number, if it has one. Returns false,
-/// with an unfinished line, if the record lacks a label.
+/// Writes these labels of a record in their order, after the number of the question, if a number is given.
+/// Returns false, with an unfinished line, if the record lacks a label.
 pub(crate) fn write_question(
     record: &Record,
     question: Option<u64>,
@@ -140,7 +143,8 @@ fn write_pairs<'a>(
     for (label, value) in pairs {
         let separator: &[u8] = if before + count == 0 { b"" } else { b", " };
         line.extend_from_slice(separator);
-        // The key of the question is reserved for it.
+        // The key `@` is reserved for the number of the question, so a field with this key gets its encoded
+        // name as its key.
         if before > 0 && label.quoted_key() == QUOTED_QUESTION {
             line.extend(format!("\"{}\": ", label.name()).bytes());
         } else {

@@ -1,9 +1,9 @@
 //! Keys of data that are no names of labels, encoded as names: each character that a name cannot contain is
 //! `_xHEX_`.
 //!
-//! The rule is that of names in XML (`_x0020_` for a space), without leading zeros. A `_` before an `x` is
-//! written `_x5F_` in such a name, so each name comes from one key. A key that is already a name is kept,
-//! unless it looks like an encoded one.
+//! Names in XML are often encoded in the same way (`_x0020_` for a space); here leading zeros are left out.
+//! In an encoded name, a `_` before an `x` is written as `_x5F_`, so no two keys have the same encoded name.
+//! A key that is already a name is kept, unless it looks like an encoded name.
 
 /// The name of a field for a key that is no name, or that looks like an encoded name.
 pub(super) fn name_of(key: &str) -> String {
@@ -51,7 +51,7 @@ pub(super) fn key_of(name: &str) -> Option<String> {
             }
         }
     }
-    // A name that is not in encoded form is a name of its own.
+    // A name that the encoding does not produce stands for itself and not for another key.
     (key != name && name_of(&key) == name).then_some(key)
 }
 

@@ -1,4 +1,5 @@
-//! A task that spends its busy time asleep in its box, and so limits itself or a worker without spare time.
+//! A task that spends its busy time asleep in its box, and therefore limits the flow: the task itself, or its
+//! worker, has no spare time.
 
 use crate::report::{Figure, Finding, SleepsFor, Task, VerdictKind, Words};
 use crate::verdict::accounts::{sleeper, sleeps};
@@ -32,8 +33,8 @@ fn sleeps_for<'r>(facts: &Facts<'r>, task: &'r Task, lock: u64) -> bool {
     account.is_some_and(|account| account.lock == Some(lock) && account.asleep.lock_ns > 0.0)
 }
 
-/// Without samples of threads: a finding about a worker that was busy but neither used a processor nor waited
-/// for one.
+/// A finding, if threads were not sampled, about a worker that was busy but neither used a processor nor
+/// waited for one.
 fn unseen(facts: &Facts<'_>) -> Option<Finding> {
     let (worker, shares) = *facts.workers.first()?;
     if worker.account.is_some() {

@@ -1,5 +1,5 @@
 //! A component writes bursts, and no task is busy all the time because the tasks after it wait between
-//! bursts. This rule has the words of `burst_on_task`.
+//! bursts. The rule `burst_on_task` supplies this rule's sentences.
 
 use crate::report::Finding;
 use crate::verdict::facts::Facts;

@@ -1,5 +1,5 @@
 //! A worker is busy all the time, and a component before its busiest task writes many messages for each that
-//! it reads. This rule has the words of `burst_on_task`.
+//! it reads. The rule `burst_on_task` supplies this rule's sentences.
 
 use crate::report::Finding;
 use crate::verdict::facts::Facts;
@@ -7,7 +7,8 @@ use crate::verdict::flood::flooded;
 
 pub(super) fn find(facts: &Facts<'_>) -> Option<Finding> {
     let (worker, _) = facts.saturated_worker()?;
-    // If several workers are all busy, there is too much work, whether in bursts or not.
+    // If several workers are all busy, there is too much work for the workers, whether it comes in bursts or
+    // not.
     let saturated = facts.saturated_workers();
     if saturated == facts.workers.len() && saturated > 1 {
         return None;

@@ -1,5 +1,5 @@
 //! A worker that is kept from a processor and also waits, perhaps for other workers that are kept from their
-//! processors. This rule has the words of `contention`.
+//! processors. The rule `contention` supplies this rule's sentences.
 
 use crate::report::Finding;
 use crate::verdict::facts::Facts;

@@ -3,7 +3,7 @@
 use crate::report::{Figure, Finding, Subject, TaskRef, VerdictKind, WaitNow, Words};
 use crate::verdict::facts::Facts;
 
-/// The maximal number of waits in the sentence; further waits are evidence.
+/// The maximal number of waits that the verdict's sentence names; further waits are listed as evidence.
 const TOLD: usize = 4;
 
 pub(super) fn find(facts: &Facts<'_>) -> Option<Finding> {

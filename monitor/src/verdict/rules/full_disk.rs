@@ -1,5 +1,5 @@
-//! A full disk: threads that write events wait for it in the middle of their work, so all other measured
-//! times include this wait.
+//! A full disk: threads that write events wait for free space in the middle of their work, so all other
+//! measured times include this wait.
 
 use crate::report::{Action, Figure, Finding, VerdictKind, Words};
 use crate::verdict::facts::Facts;

@@ -40,7 +40,8 @@ fn messages(component: &Component) -> f64 {
     work.messages_in.unwrap_or(0).max(work.messages_out.unwrap_or(0)) as f64 / component.tasks as f64
 }
 
-/// Adds the busiest and the least busy worker, because such work is divided unevenly among several workers.
+/// Adds the busiest and the least busy worker, because work in very many small tasks is often divided
+/// unevenly among workers.
 fn on_workers(found: Finding, facts: &Facts<'_>) -> Finding {
     let [(first, high), .., (last, low)] = *facts.workers else { return found };
     found

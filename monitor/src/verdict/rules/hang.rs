@@ -6,7 +6,7 @@ use crate::verdict::accounts::sleeps;
 use crate::verdict::facts::Facts;
 use crate::verdict::thresholds::{HANG_NS, HANG_TIMES};
 
-/// The maximal number of tasks in the sentence; further tasks are evidence.
+/// The maximal number of tasks that the verdict's sentence names; further tasks are listed as evidence.
 const TOLD: usize = 4;
 
 pub(super) fn find(facts: &Facts<'_>) -> Option<Finding> {
@@ -17,7 +17,7 @@ pub(super) fn find(facts: &Facts<'_>) -> Option<Finding> {
         report.waiting.hanging.iter().filter(|hanging| hangs(facts, hanging)).collect();
     let first = hanging.first()?;
     let task = TaskRef { id: first.task, name: first.name.clone() };
-    // Several threads all wait for locks, and for nothing outside.
+    // Several threads that all wait for locks, and not for anything outside the process, are deadlocked.
     let locked = hanging.len() > 1 && hanging.iter().all(|hanging| hanging.sleeps_for == SleepsFor::Lock);
     let kind = if locked { VerdictKind::Deadlock } else { VerdictKind::Hang };
     let mut found = Finding {
@@ -76,7 +76,8 @@ pub(super) fn say(found: &Finding) -> Words {
     Words { evidence: rest, ..Words::text(text) }.so(so)
 }
 
-/// Whether one of the waiting tasks holds each lock, according to the holders stored in the locks.
+/// Whether each lock is held by one of the tasks that wait for locks, according to the holder that the lock
+/// stores.
 fn in_circle(hanging: &[&Hanging]) -> bool {
     let is_here = |name: &str| hanging.iter().any(|hanging| hanging.name == name);
     hanging.len() > 1 && hanging.iter().all(|hanging| hanging.holder.as_deref().is_some_and(is_here))

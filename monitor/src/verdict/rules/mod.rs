@@ -41,7 +41,7 @@ use crate::report::{Finding, Words};
 
 /// A rule: its function that makes a finding from a report, and its function that makes the words.
 pub(super) struct Rule {
-    /// The name of the rule, which is that of its file.
+    /// The name of the rule, which is also the name of its file.
     pub(super) name: &'static str,
     /// Returns the finding, if the rule applies.
     pub(super) find: fn(&Facts<'_>) -> Option<Finding>,

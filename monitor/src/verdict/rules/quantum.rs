@@ -1,6 +1,6 @@
 //! Dispatches that the quantum ends too soon, while a task is busy all the time or the source is held back.
-//! The threads of sources and sinks also check their streams once a quantum, so the busy task may be one of
-//! these.
+//! The threads of sources and sinks also check their streams once a quantum, so the busy task may be a source
+//! or sink.
 
 use crate::report::{Action, Finding, VerdictKind, Words};
 use crate::verdict::dispatches::{Short, said};

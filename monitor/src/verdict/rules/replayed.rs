@@ -1,5 +1,5 @@
-//! A replay of the recording predicts that another change gains more than those of the other rules, or that
-//! no single change gains.
+//! A replay of the recording predicts that another change gains more than the changes that the other rules
+//! suggest, or that no single change gains anything.
 
 use crate::report::{
     Action, BusyAccount, Figure, Finding, Subject, Suggestion, Task, TaskRef, VerdictKind, Words,
@@ -17,7 +17,7 @@ pub(super) fn find(facts: &Facts<'_>) -> Option<Finding> {
     let mut found = Finding { component: head.component.clone(), ..Finding::new(head.kind) };
     let busiest = worked_on(facts, head);
     found.task = moved(facts, head).or(busiest.map(TaskRef::from));
-    // The sentence mentions the sleep of a task that sleeps.
+    // If the task mostly sleeps in its busy time, the verdict's sentence says so.
     let account = busiest.and_then(|task| facts.account(task)).filter(|account| sleeps_most(account));
     if let Some((task, account)) = busiest.zip(account) {
         found = found.slept(account, task);

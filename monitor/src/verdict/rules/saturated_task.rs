@@ -12,8 +12,8 @@ pub(super) fn find(facts: &Facts<'_>) -> Option<Finding> {
     Some(pressed(in_kernel(found, facts, task), facts, task))
 }
 
-/// Adds the share of processor time that the task's thread, or its worker's, spends in the kernel, and the
-/// number of page faults.
+/// Adds the share of its processor time that the task's thread, or the thread of the task's worker, spends in
+/// the kernel, and the number of page faults.
 fn in_kernel(found: Finding, facts: &Facts<'_>, task: &Task) -> Finding {
     let worker = facts.report.workers.iter().find(|worker| Some(worker.id) == task.worker);
     let (account, cpu_ns, lifetime_ns) = match worker {
@@ -31,28 +31,28 @@ fn in_kernel(found: Finding, facts: &Facts<'_>, task: &Task) -> Finding {
         .with(faults.map(|faults| of(Figure::new("faults_per_s", faults, "pages"))))
 }
 
-/// Adds the task's true-rate utilisation, the number of workers without time for a replica of it, and the
-/// root of waiting.
+/// Adds the task's true-rate utilisation, the number of workers if they have no time for replicas of the
+/// task, and the root of waiting.
 pub(super) fn pressed(found: Finding, facts: &Facts<'_>, task: &Task) -> Finding {
     let row = facts.report.utilisation.iter().find(|row| row.task == Some(task.id));
     let found = found.with(row.map(|row| Figure::new("utilisation", row.utilisation, "times").of(task)));
     found.with(no_time(facts)).rooted(facts)
 }
 
-/// The number of workers, if they have no time left for replicas, so that no division of the work among them
-/// would make the network much faster.
+/// The number of workers, if they have no time left for replicas, so that no other division of the work among
+/// the workers would make the network much faster.
 fn no_time(facts: &Facts<'_>) -> Option<Figure> {
     let gain = evenly(facts)?;
     (gain < GAIN).then(|| Figure::new("workers_without_time", facts.workers.len() as f64, "workers"))
 }
 
-/// The factor by which the workers could do more if all of them were busy all the time.
+/// The factor by which the workers' work would grow if all workers were busy all the time.
 pub(super) fn evenly(facts: &Facts<'_>) -> Option<f64> {
     let all: f64 = facts.workers.iter().map(|(_, shares)| load(shares)).sum();
     (all > 0.0).then(|| facts.workers.len() as f64 / all)
 }
 
-/// Whether a worker has time for a replica.
+/// Whether the workers have time for a replica of the task.
 pub(super) fn replicas_gain(found: &Finding) -> bool {
     found.figure("workers_without_time").is_none()
 }

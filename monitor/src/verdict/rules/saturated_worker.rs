@@ -8,7 +8,8 @@ use crate::wording::percent;
 
 pub(super) fn find(facts: &Facts<'_>) -> Option<Finding> {
     let (hot, shares) = facts.saturated_worker()?;
-    // Sources and tasks that only wait are left out, because they have threads of their own.
+    // Components that read no messages (sources, and tasks that only wait) are left out, because their tasks
+    // have threads of their own and do not load the workers.
     let working = || facts.report.components.iter().filter(|component| component.work.messages_in > Some(0));
     let all: f64 = working().filter_map(|component| component.work.busy_ns).sum();
     let top = working().next().filter(|_| all > 0.0);
@@ -31,7 +32,8 @@ pub(super) fn find(facts: &Facts<'_>) -> Option<Finding> {
     )
 }
 
-/// The possible gain from replicas of a component that does this share of all work, if it is large enough.
+/// The possible gain from replicas of a component that does the share `share` of all work, if share and gain
+/// are large enough.
 fn replicas_gain(facts: &Facts<'_>, share: f64) -> Option<Figure> {
     let gain = evenly(facts).filter(|&gain| share >= MOST && gain >= GAIN)?;
     Some(Figure::new("replicas_gain_at_most", gain, "times"))

@@ -12,8 +12,8 @@ pub(super) fn find(facts: &Facts<'_>) -> Option<Finding> {
     works(source, &shares).then(|| kept_up_with(facts, VerdictKind::Source, source, &shares))
 }
 
-/// Whether a source works; a source that waits for the outside records this wait, or uses no processor in
-/// that time.
+/// Whether a source works and does not wait for its input from outside: such a wait is recorded, or shows as
+/// busy time without processor time.
 fn works(source: &Task, shares: &TaskShares) -> bool {
     shares.input_wait < shares.busy
         && asleep_part(source.work.account.as_ref()).is_none_or(|part| part <= 1.0 - WORKS)

@@ -1,5 +1,5 @@
-//! A worker that repeatedly waits for threads to be woken, and has most of the tasks. This rule has the words
-//! of `mapping`.
+//! A worker that repeatedly waits for threads to be woken, and has most of the tasks. The rule `mapping`
+//! supplies this rule's sentences.
 
 use crate::report::Finding;
 use crate::verdict::facts::{Facts, load};

@@ -15,7 +15,8 @@ pub(super) fn find(facts: &Facts<'_>) -> Option<Finding> {
         let entries = facts.report.streams.iter().filter(|stream| stream.role == role);
         entries.filter_map(|stream| stream.full_share).fold(0.0, f64::max)
     };
-    // If a task waits for room, the reader of its stream is the cause.
+    // The limit on messages is not the cause if a task or worker is busy all the time, or if tasks wait for
+    // room, because then a reader is the cause.
     let is_pressed = facts.inside().any(|(_, shares)| shares.busy >= SATURATED)
         || facts.workers.iter().any(|(_, shares)| load(shares) >= SATURATED)
         || full("entry") >= HELD_BACK;

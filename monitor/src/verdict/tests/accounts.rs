@@ -11,7 +11,7 @@ use crate::report::{
 };
 use crate::verdict::verdict;
 
-/// An account of a second of busy time, of which this share was spent asleep for this reason.
+/// An account of a second of busy time, of which the share `part` was sleep for the reason `what`.
 fn slept(what: SleepsFor, part: f64) -> BusyAccount {
     let mut asleep = [0.0; 6];
     asleep[what as usize] = part * 1e9;
@@ -24,7 +24,8 @@ fn slept(what: SleepsFor, part: f64) -> BusyAccount {
 }
 
 /// A report with a source that is held back, and a worker with one task that is busy all the time and sleeps
-/// this share of it for this reason. The worker was runnable without a processor for `delayed` of its second.
+/// for the share `part` of its time for the reason `what`. The worker was runnable without a processor for
+/// `delayed` of its second.
 fn sleeping(what: SleepsFor, part: f64, delayed: f64) -> Report {
     let mut source = source_held_back();
     source.work.account = Some(slept(SleepsFor::Lock, 0.0));
@@ -203,8 +204,7 @@ fn a_run_that_goes_on_or_is_over_does_not_hang() {
     assert!(found("hang", &report).is_none(), "it is over");
 }
 
-/// Compares the statement of each kind of verdict about a task's or worker's time with the accounts, using
-/// only the report.
+/// Checks that no verdict says of a task's or worker's time what the accounts in the same report contradict.
 #[test]
 fn no_verdict_contradicts_an_account() {
     let mut chance = Maker(Chance::new(21));
@@ -222,9 +222,9 @@ fn no_verdict_contradicts_an_account() {
         };
         match finding.kind {
             VerdictKind::Contention => {
-                // A worker was kept from a processor for a fifth of the time. The delay is known from the
-                // kernel's figures or, without these, from the time in which the worker's thread was busy and
-                // used no processor.
+                // Such a verdict requires that some worker was kept from a processor for a fifth of the time.
+                // The delay is known from the kernel's figures or, without these, from the time in which the
+                // worker's thread was busy and used no processor.
                 let kept = report.workers.iter().filter_map(|worker| {
                     let WorkerShares { waiting, .. } = worker.shares?;
                     let not_used = (1.0 - waiting) - worker.cpu_ns? / worker.lifetime_ns;
@@ -242,7 +242,8 @@ fn no_verdict_contradicts_an_account() {
             VerdictKind::Task | VerdictKind::Burst if finding.rule != "asleep" => {
                 let task =
                     finding.task.as_ref().and_then(|of| report.tasks.iter().find(|task| task.id == of.id));
-                // A task that a replay names may sleep, if the sentence says so.
+                // A verdict from a replay may name a task that sleeps, if its sentence says that the task
+                // sleeps.
                 let is_said = verdict.words.text.contains(" of its busy time; relieved of it");
                 assert!(is_said || !sleeps(task.and_then(|task| task.work.account.as_ref())), "{verdict:?}");
             }

@@ -6,8 +6,8 @@ use crate::report::{Task, TaskShares, Work, Worker, WorkerShares};
 
 const WINDOW_NS: f64 = 1e8;
 
-/// A window of 0.1 s in which tasks 1, 2, … had these busy shares, each on a worker of its own, after a
-/// source that waits for room.
+/// A window of 0.1 s in which tasks 1, 2, … had these busy shares, each on a worker of its own, and all of
+/// them get their messages from a source that waits for room.
 fn window(busy: &[f64], messages: u64) -> Report {
     let task = |id: u64, name: String, worker: Option<u64>, shares: TaskShares, io: [u64; 2]| Task {
         id: TaskId::of(id),
@@ -62,7 +62,7 @@ fn window(busy: &[f64], messages: u64) -> Report {
     report
 }
 
-/// The report on all windows, with the confidence and phases that they give.
+/// The report on all windows, with the verdict's confidence and the phases that follow from the windows.
 fn judged(windows: &[Report]) -> Report {
     let mut report = merged(windows).expect("there are windows");
     report.verdict = verdict(&report);
@@ -105,7 +105,7 @@ fn a_change_is_said_in_the_first_line_with_a_verdict_for_each_phase() {
 
 #[test]
 fn two_limits_that_take_turns_at_random_are_both_said_with_their_shares() {
-    // The two tasks are busier by turns, so there is no phase and no certain verdict.
+    // Now one task is busier, now the other, at random, so there is no phase and no certain verdict.
     let bits = [1, 0, 0, 1, 1, 0, 1, 0, 0, 1, 1, 0, 1, 0, 0, 1_u8];
     let windows: Vec<Report> = bits
         .iter()

@@ -1,4 +1,5 @@
-//! Compares verdicts with the heads of tables for lines of tasks, where the slowest task decides.
+//! Compares verdicts with the best replayed change (the head of the table) for lines of tasks, in which the
+//! slowest task limits the flow.
 
 use super::super::judged::judge;
 use super::super::predicted;
@@ -64,7 +65,7 @@ fn a_verdict_that_the_replay_confirms_stays_and_is_sure() {
     assert_eq!((replay.overruled, replay.refused), (None, None));
     let head = &replay.suggestions[0];
     assert_eq!((head.words.as_str(), head.kind), ("t1 twice as fast", VerdictKind::Task));
-    // When the slowest task is twice as fast, the next slowest decides: 60 to 30.
+    // If the slowest task is made twice as fast, the time per message falls from 60 to 30.
     assert!((head.gain - 1.0).abs() < 0.02 && head.least <= head.gain && head.gain <= head.most, "{head:?}");
     assert!(replay.suggestions.iter().all(|row| row.gain >= 0.03), "nothing below 3 %");
 }
@@ -122,7 +123,7 @@ fn other_processes_are_weighed_by_what_the_run_gains_without_them() {
     let judged = |costs: [f64; 3]| {
         let costs: Vec<Vec<f64>> = costs.iter().map(|&cost| vec![cost; 400]).collect();
         let model = line(&costs, &[8, 8]);
-        // The run took a quarter longer than its replay, and had no processor for that time.
+        // The run took a quarter longer than its replay, because it had no processor for that time.
         let lasted_ns = 1.25 * run(&model).lasted_ns;
         let mut report = report(&[0.7; 3], Finding::new(VerdictKind::Contention));
         judge(&mut report, &predicted(&model, lasted_ns, 0.2), 64);

@@ -3,7 +3,7 @@
 
 use super::*;
 
-/// Tasks that wait for no other, all on the first of `workers` workers.
+/// Tasks that exchange no messages, all on the first of `workers` workers.
 fn apart(costs: &[f64], messages: usize, workers: usize) -> Model {
     let tasks = costs.iter().enumerate().map(|(at, &cost)| {
         let mut script = Script::default();
@@ -26,7 +26,7 @@ fn who_shares_a_lock_takes_turns_and_gains_by_doing_without() {
     // On one worker no task waits for the lock.
     model.tasks[1].place = Place::Worker(0);
     assert!(close(run(&model).lasted_ns, 2.0 * 500.0 * 10e3, 0.02));
-    // If they wait for different locks, both wait for the recorded time.
+    // If they wait for different locks, each waits for the recorded time.
     let unshared = model.without_locks().expect("some wait for locks");
     assert!(close(unshared.tasks[0].busy_ns(), 500.0 * 20e3, 1e-6));
     assert!(unshared.without_locks().is_none());
@@ -54,7 +54,7 @@ fn replicas_of_a_placed_box_are_not_placed() {
     (model.tasks[1].is_placed, model.tasks[1].weight) = (true, 8);
     let change = Change::Replicas { component: "t1".into(), replicas: 4 };
     let gain = run(&model).lasted_ns / run(&change.applied(&model)).lasted_ns - 1.0;
-    // With four replicas on three workers, one worker has two.
+    // With four replicas on three workers, one worker has two replicas.
     assert!((0.7..1.2).contains(&gain), "{gain}");
 }
 

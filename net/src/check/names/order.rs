@@ -23,8 +23,8 @@ impl Resolver<'_> {
         false
     }
 
-    /// Orders all nets with a topology, each after those it uses: first those that `main` uses, then `main`
-    /// itself, then the others. Reports cycles and nets that are nested too deep.
+    /// Orders all nets with a topology, so that each net comes after those that it uses: first those that
+    /// `main` uses, then `main` itself, then the others. Reports cycles and nets that are nested too deep.
     pub(super) fn order(&mut self, main: Option<usize>) -> (Resolved, Option<(usize, usize)>) {
         let mut ordering = Ordering::default();
         if let Some(main) = main {
@@ -39,7 +39,8 @@ impl Resolver<'_> {
         self.draft(&ordering, main.map(|_| of_main))
     }
 
-    /// Puts a net after those it uses. A use that closes a cycle, or is too deep, is reported and cut.
+    /// Puts a net after those it uses. If a use of a net closes a cycle, or nests too deep, it is reported
+    /// and treated as a hole.
     fn visit(&mut self, net: usize, ordering: &mut Ordering) {
         if ordering.height.contains_key(&net) {
             return;
@@ -72,7 +73,8 @@ impl Resolver<'_> {
         if height > DEPTH_MAX {
             self.too_deep(self.nets[net].at, ordering);
         }
-        // A cycle that is closed while its first net is still being visited has no height yet.
+        // The net has no height before this point, so a use of it that closes a cycle counts as a net of
+        // height 0.
         ordering.height.insert(net, height.min(DEPTH_MAX));
         ordering.order.push(net);
     }
@@ -145,7 +147,7 @@ struct Ordering {
     chain: Vec<(usize, Place)>,
     height: HashMap<usize, usize>,
     order: Vec<usize>,
-    /// Uses that are cut: the net that uses, and the net that is used.
+    /// The uses of nets that are treated as holes: the net that uses, and the net that is used.
     cut: HashSet<(usize, usize)>,
     too_deep: bool,
 }
@@ -157,7 +159,8 @@ struct Numbers {
     /// Nets, by their new numbers, whose declared signature is unknown, so that their outputs are unknown as
     /// well.
     unknown: HashSet<u32>,
-    /// Uses that are cut, as pairs of nets; and the net that is being numbered.
+    /// The uses of nets that are treated as holes, as pairs of nets; `user` is the net that is being
+    /// numbered.
     cut: HashSet<(usize, usize)>,
     user: usize,
     boxes: Vec<u32>,

@@ -1,5 +1,5 @@
-//! The names of types and signatures: they are looked up and expanded; missing and circular definitions are
-//! reported.
+//! The names of types and signatures: this module looks the names up, replaces them by their definitions, and
+//! reports missing and circular definitions.
 
 use std::collections::HashSet;
 
@@ -69,7 +69,7 @@ impl Resolver<'_> {
         self.report_once(error);
     }
 
-    /// Adds an error once, because a type may be expanded more than once.
+    /// Adds an error, unless the same error was added before, because a type may be expanded more than once.
     fn report_once(&mut self, error: Diagnostic) {
         if !self.diagnostics.contains(&error) {
             self.diagnostics.push(error);
@@ -81,7 +81,7 @@ impl Resolver<'_> {
         self.report_once(error.help(format!("write a simpler {noun}")));
     }
 
-    /// Reports a definition that needs itself, which has no meaning.
+    /// Reports a definition that refers to itself. Such a definition has no meaning.
     fn circle<T>(&mut self, name: Ident, scope: usize) -> Option<T> {
         let at = self.place(scope, name.span);
         let error = self
@@ -94,7 +94,7 @@ impl Resolver<'_> {
 
     fn expand_type(&mut self, of: &ast::Type, scope: usize, depth: usize) -> Option<Vec<LabelSet>> {
         if of.variants.is_empty() && depth <= TYPES_MAX {
-            // The definition could not be read, which was reported.
+            // The definition could not be read; its syntax error was reported before.
             return None;
         }
         let mut sets = Vec::new();
@@ -107,7 +107,8 @@ impl Resolver<'_> {
                 }
             }
         }
-        // The order of variants is kept, because the first of equally good ones wins.
+        // The order of variants is kept, because of two variants that match a record equally well the first
+        // one is chosen.
         let mut seen = HashSet::new();
         sets.retain(|set| seen.insert(set.clone()));
         if sets.len() > TYPES_MAX || depth > TYPES_MAX {
@@ -143,7 +144,7 @@ impl Resolver<'_> {
         depth: usize,
     ) -> Option<Vec<Arrow>> {
         if of.maps.is_empty() {
-            // The definition could not be read, which was reported.
+            // The definition could not be read; its syntax error was reported before.
             return None;
         }
         let mut arrows = Vec::new();

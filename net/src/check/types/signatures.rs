@@ -1,4 +1,4 @@
-//! The types of nets and their components, for editors and for `thalweg check --types`.
+//! Infers the signatures of nets and of their components, for editors and for `thalweg check --types`.
 
 use super::super::resolved::*;
 use super::super::shape::{Shape, Stream};
@@ -44,7 +44,7 @@ impl Types<'_> {
     }
 
     /// Infers the signatures of a component and its parts, given those of the preceding `nets`; returns
-    /// whether all its variants are known.
+    /// whether all variants of the component are known.
     fn component_signatures(
         &mut self,
         node: &Node,

@@ -5,46 +5,47 @@
 //! net has those of its topology. `A | B` has the variants of all branches, `A @ 1` has those of `A`.
 //!
 //! A variant of `A .. B`, `A * P`, `A \ P` or `A ! <t>` is a set of labels with which a record gets through
-//! and all of which are required on its way. A label is required if a box, a filter or a split consumes it,
-//! if the chosen branch has matched it, or if a pattern of a star or feedback has matched it, provided that
-//! the record brought the label along and no component on the way made it. So each variant of `A` is combined
-//! with each variant of `B` that the output records of `A` can match, and labels that flow inheritance can
-//! bring from the input become part of the variant.
+//! and of which every label is required on the record's way. A label is required if a box, a filter or a
+//! split consumes it, if the chosen branch has matched it, or if a pattern of a star or feedback has matched
+//! it, provided that the record brought the label along and no component on the way made it. So each variant
+//! of `A` is combined with each variant of `B` that the output records of `A` can match, and labels that flow
+//! inheritance can bring from the input become part of the variant.
 //!
 //! A record *gets through* if every record that descends from it matches a variant of each component that it
-//! reaches. Labels that other records bring to a synchrocell count as made there. A record that the cell lets
-//! pass, because the cell is complete or a guard fails, need not get further. A record that stays in a loop
-//! for ever gets through.
+//! reaches. Labels that other records bring to a synchrocell count as made by the synchrocell. A record that
+//! a synchrocell lets pass unjoined, because the cell is complete or a guard fails, need not match the
+//! components after it. A record that stays in a loop for ever gets through.
 //!
 //! **After a guard** a record goes one of two ways, and the choice is known only at run time. So a record is
 //! accepted by the components that follow
 //!
 //! - *surely*, if all its descendants get through, whatever the guards decide;
 //! - *perhaps*, if the guards can decide so that all its descendants get through: of two records that a box
-//!   emits both have to get through; of the two ways that the guard of a star chooses between, one is enough.
-//!   The check does not assume that a guard keeps a record in its loop for ever;
+//!   emits, both have to get through; of the two ways that the guard of a star chooses between, one is
+//!   enough. The check does not assume that a guard keeps a record in its loop for ever;
 //! - *never*, if some descendant is lost, however the guards decide.
 //!
 //! A record gets through if it is accepted surely or perhaps. A label is required if it is required on some
-//! way that gets through. A set of labels is no variant only if its records are never accepted, so they are
-//! never routed there. Records that are perhaps accepted are routed without a warning: the program is
-//! responsible for what its guards mean, and otherwise every star that counts would get a warning. The run
-//! reports each record that is then lost. The check reports an error (E0501 to E0507) only for a way that a
-//! record surely takes, and none for a way that depends on a guard. The check warns (W0601, W0602) of parts
-//! that no record reaches on any way, with guards or without.
+//! way that gets through. Only if records with a set of labels are never accepted is the set no variant, and
+//! then such records are never routed to the component. Records that are perhaps accepted are routed without
+//! a warning: the program is responsible for what its guards mean, and with a warning for such records, every
+//! star that counts its rounds would get one. The run reports each record that is then lost. The check
+//! reports an error (E0501 to E0507) only for a way that a record surely takes, and none for a way that
+//! depends on a guard. The check warns (W0601, W0602) of parts that no record reaches on any way, with guards
+//! or without.
 //!
 //! A record fits a component if it has all labels of one of its variants (and, to be routed, no binding tag
-//! outside it). A record may have more labels, as everywhere in the language, even if they route it another
-//! way.
+//! outside it). A record may have more labels, as everywhere in the language, even if the further labels
+//! route it another way.
 //!
 //! **How variants are found.** The check tries sets of labels: it sends a set through the network, exactly by
 //! the routes that its records will take. Wherever a record on the way could match a further variant if the
-//! input had a few labels more, the larger set is tried, too; finally also for variants deep inside a part,
-//! which change the record's way ([`FURTHER_TRIES_MAX`]). The result for a set is a graph of all ways that
-//! guards may choose ([`Way`]), composed of the graphs of the parts, so the work grows with the number of
-//! guards and not with the number of combinations of their decisions. The number of tries is limited
-//! ([`TRIES_MAX`]). When the limit is reached, every record that fits the first part counts as fitting, so no
-//! record is routed past a component that accepts it, and a record may fail further inside.
+//! input had a few labels more, the larger set is tried, too. At the end, larger sets are also tried for
+//! variants deep inside a part that change the record's way ([`FURTHER_TRIES_MAX`]). The result for a set is
+//! a graph of all ways that guards may choose ([`Way`]), composed of the graphs of the parts, so the work
+//! grows with the number of guards and not with the number of combinations of their decisions. The number of
+//! tries is limited ([`TRIES_MAX`]). When the limit is reached, every record that fits the first part counts
+//! as fitting, so no record is routed past a component that accepts it, and a record may fail further inside.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::rc::Rc;
@@ -57,9 +58,10 @@ use crate::syntax::ast::{FilterRule, Pattern};
 
 /// The most sets of labels that are tried to find the variants of one component.
 const TRIES_MAX: usize = 512;
-/// The most further sets that are tried for labels that change the way of a record inside a part.
+/// The most sets that are tried in addition, because further labels could change the way of a record inside a
+/// part.
 const FURTHER_TRIES_MAX: usize = 64;
-/// The most work to find such further labels for one set.
+/// The most work to find the labels that could change the way of records with one set of labels.
 const FORKS_WORK_MAX: usize = 1024;
 /// The most variants of one component.
 const VARIANTS_MAX: usize = 4096;
@@ -68,11 +70,13 @@ const VARIANTS_MAX: usize = 4096;
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub(super) struct Flow {
     has: Rc<Set>,
-    /// Those labels of `has` that the record had when it entered the network.
+    /// The labels in `has` that the record already had when it entered the network.
     own: Rc<Set>,
-    /// Labels that would have been consumed before this place, if the input had had them.
+    /// Labels that would have been consumed before the record's present place, if the input record had had
+    /// them.
     lost: Rc<Set>,
-    /// Whether all binding tags that are not in `has` would have been consumed before this place.
+    /// Whether all binding tags that are not in `has` would have been consumed before the record's present
+    /// place.
     unbound: bool,
 }
 
@@ -88,7 +92,7 @@ impl Flow {
         Flow { has: has.clone(), own: has.clone(), lost: Rc::default(), unbound: false }
     }
 
-    /// The record that comes out if a component turns a record with these labels into `out`.
+    /// The labels of the record that leaves a component which turns a record with these labels into `out`.
     fn then(&self, out: &Flow) -> Flow {
         let own = out.own.iter().copied().filter(|l| holds(&self.own, *l)).collect();
         let mut lost = Rc::clone(&self.lost);
@@ -98,7 +102,7 @@ impl Flow {
         Flow { has: out.has.clone(), own: Rc::new(own), lost, unbound: self.unbound || out.unbound }
     }
 
-    /// The labels that are inherited past a component that consumes `taken` and makes `made`.
+    /// The labels that a record keeps by inheritance at a component that consumes `taken` and makes `made`.
     fn past(&self, taken: &[Id], made: &[Id]) -> Flow {
         let rest: Set = self.has.iter().copied().filter(|&l| !is_binding(l) && !holds(taken, l)).collect();
         let own = rest.iter().copied().filter(|&l| holds(&self.own, l) && !holds(made, l)).collect();
@@ -108,18 +112,18 @@ impl Flow {
         Flow { has: Rc::new(has), own: Rc::new(own), lost: Rc::new(lost), unbound: true }
     }
 
-    /// The further labels that the input would need for this record to match a variant.
+    /// The labels that the input would need in addition, so that this record matches a variant.
     fn missing(&self, variant: &[Id]) -> Option<Set> {
         let missing: Set = variant.iter().copied().filter(|&l| !holds(&self.has, l)).collect();
         (!missing.is_empty() && !missing.iter().any(|&l| self.loses(l))).then_some(missing)
     }
 
-    /// Whether a label would have been consumed before this place, if the input had had it.
+    /// Whether a label would have been consumed before the record's present place, if the input had had it.
     fn loses(&self, label: Id) -> bool {
         holds(&self.lost, label) || self.unbound && is_binding(label)
     }
 
-    /// The same record for an input that has these labels as well.
+    /// The record that would be here if the input had these labels in addition.
     fn with(&self, labels: &[Id]) -> Flow {
         let mut flow = self.clone();
         for &label in labels {
@@ -145,7 +149,8 @@ fn matches(variant: &[Id], has: &[Id]) -> bool {
     is_part(variant, has) && has.iter().all(|&l| !is_binding(l) || holds(variant, l))
 }
 
-/// The variants, limited to the number that a component may have: the smallest ones, or the labels common to all.
+/// The variants. If there are more than a component may have, the smallest ones are kept, and one more with
+/// the labels that all variants have in common.
 fn bounded(mut variants: Vec<Set>) -> Vec<Set> {
     variants.sort();
     variants.dedup();
@@ -221,7 +226,7 @@ impl Types<'_> {
         })
     }
 
-    /// The input variants of a component whose records have to match one of `first` at its entry.
+    /// The input variants of a component at whose entry records have to match one of the sets `first`.
     fn search(&mut self, node: &Node, first: Vec<Set>) -> Vec<Set> {
         let mut search = Search { left: TRIES_MAX, ..Search::default() };
         first.iter().rev().for_each(|set| search.try_later(set.clone()));
@@ -231,8 +236,8 @@ impl Types<'_> {
             search.found.extend(first);
             return search.found.into_iter().collect();
         }
-        // Further labels may route a record another way inside a part. Half of the work is kept for the
-        // required tries.
+        // Further labels may route a record another way inside a part. The search for such labels stops when
+        // half of all work is used up, so that enough is left for the required tries.
         search.left = FURTHER_TRIES_MAX;
         let (mut looked_at, sure) = (BTreeSet::new(), search.found.clone());
         while search.left > 0 && self.work < self.work_max / 2 {
@@ -268,7 +273,8 @@ impl Types<'_> {
         }
     }
 
-    /// The labels that a record lacks to match another variant at any place on its way, however deep inside.
+    /// Collects the labels that a record lacks to match other variants at any place on its way, also deep
+    /// inside of components.
     fn forks(&mut self, node: &Node, flow: &Flow, work_max: usize, found: &mut BTreeSet<Set>) {
         if found.len() > FURTHER_TRIES_MAX || self.work >= work_max {
             return;
@@ -317,8 +323,8 @@ impl Types<'_> {
         }
     }
 
-    /// Sends a set of labels through parts in series to find further sets to try. Where a record gets no
-    /// further, the labels that it lacks are added.
+    /// Sends a set of labels through parts in series to find further sets to try. Where a record does not
+    /// match, the set with the labels that it lacks is tried as well.
     fn complete(&mut self, parts: &[Node], has: &Rc<Set>, search: &mut Search) {
         let (mut set, mut flows) = ((**has).clone(), vec![(Flow::entering(has), true)]);
         for (at, part) in parts.iter().enumerate() {
@@ -359,8 +365,8 @@ impl Types<'_> {
         }
     }
 
-    /// The labels that a record lacks for variants of a component that it does not match, and that would
-    /// change its way.
+    /// The labels that a record lacks to match further variants of a component, if matching them would change
+    /// the record's way.
     fn wanted(&mut self, node: &Node, flow: &Flow) -> Vec<Set> {
         self.work += 1;
         let NodeKind::Parallel { branches, .. } = &node.kind else {
@@ -372,8 +378,9 @@ impl Types<'_> {
             let accepts = self.accepts_of(branch);
             let rivals = accepts.iter().filter(|variant| match chosen {
                 Some((chosen, best)) if at != chosen => {
-                    // A variant that lacks a binding tag of the record never matches. With a further binding
-                    // tag, the variants without it no longer match, including the best match so far.
+                    // A variant that lacks a binding tag of the record never matches. If a record gets a
+                    // further binding tag, it no longer matches the variants without this tag, including the
+                    // best match so far.
                     let bound = |&&l: &&Id| is_binding(l);
                     let brings = variant.iter().filter(bound).any(|&l| !holds(&flow.has, l));
                     let fits = flow.has.iter().filter(bound).all(|&l| holds(variant, l));
@@ -446,7 +453,7 @@ impl Types<'_> {
         if self.resolved.box_use(index).signature.is_hole() {
             return Some(Way::end(Set::new()));
         }
-        // After another component an initialiser runs once for each record, and consumes no labels.
+        // An initialiser that follows another component runs once for each record, and consumes no labels.
         let (sets, _) = self.box_sets(index);
         way_of_taker(&sets, has)
     }
@@ -457,7 +464,7 @@ impl Types<'_> {
 
     fn way_of_cell(&mut self, node: &Node, patterns: &[Pattern], has: &Rc<Set>) -> Option<Way> {
         let sets = self.pattern_sets(node, patterns);
-        // The record that continues is the one that matches the first pattern.
+        // The joined record continues from the record that matched the first pattern.
         let first = is_part(&sets[0], has);
         let rank = |set: &&Set| (is_part(&sets[0], set), set.len());
         let asked = sets.iter().filter(|set| is_part(set, has)).rev().max_by_key(rank)?.clone();
@@ -479,7 +486,8 @@ impl Types<'_> {
         let variants = border.accepts.iter().map(|variants| &variants[0]);
         let matching = variants.filter(|variant| matches(variant, has));
         let variant = Rc::new(matching.rev().max_by_key(|variant| variant.len())?.clone());
-        // Errors inside the net are reported there.
+        // If no record gets through the net, the errors inside it are reported when the net itself is
+        // checked.
         let Some(inside) = self.way_of_body(net, &variant) else {
             return Some(Rc::new(Way::end((*variant).clone())));
         };
@@ -525,14 +533,14 @@ impl Types<'_> {
         graph.way()
     }
 
-    /// The rounds that a record with these labels may make in a star or feedback; the first round is that of
-    /// the record itself.
+    /// The rounds that a record with these labels may make in a star or feedback; the first round is the one
+    /// that the record itself begins.
     fn rounds(&mut self, node: &Node, body: &Node, patterns: &[Pattern], has: &Rc<Set>) -> Vec<Round> {
         let star = matches!(node.kind, NodeKind::Star { .. });
         let sets = self.pattern_sets(node, patterns);
         let guarded = |at: usize| patterns[at].guard.is_some();
         let mut rounds = vec![Round::new(Flow::entering(has))];
-        // A record that enters a feedback for the first time is not tested.
+        // A record that enters a feedback for the first time is not compared with the patterns.
         rounds[0].stays = !star;
         let mut known: HashMap<Flow, usize> = HashMap::new();
         let mut at = 0;
@@ -560,18 +568,18 @@ impl Types<'_> {
     }
 }
 
-/// A record before an exit test of a star or feedback.
+/// A record that is about to be compared with the patterns of a star or feedback.
 #[derive(Debug)]
 struct Round {
     flow: Flow,
-    /// The labels of the record that the matching patterns ask for.
+    /// The labels of the record that the patterns which it matches require.
     asked: Set,
     /// Whether the record may leave; if it may also stay, a guard decides.
     leaves: bool,
     stays: bool,
     /// The way through the body, if the record stays in the loop.
     way: Option<Rc<Way>>,
-    /// The round that follows for each record that leaves the body, unless there are too many.
+    /// For each record that leaves the body, the round that it begins; `None` if there are too many rounds.
     next: Vec<Option<usize>>,
 }
 
@@ -594,7 +602,7 @@ impl Round {
     }
 }
 
-/// The way of the record of the first round.
+/// The way through a star or feedback of the record that begins the first round.
 fn way_of_rounds(rounds: &[Round]) -> Option<Way> {
     let mut graph = Graph::default();
     rounds.iter().for_each(|_| _ = graph.stuck());

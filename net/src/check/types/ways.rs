@@ -2,9 +2,10 @@
 //! others to one successor that a guard chooses.
 //!
 //! A box leads to each record that it emits, and all of them have to get through; a star with a guard leads
-//! out or round, and one of the two is enough. So a [`Way`] is an and/or graph whose ends are the records
-//! that leave. The way of a component is composed from those of its parts ([`Graph::go`]): the ends of one
-//! part are the beginnings of the next. For `[{a, <n>} -> {a, <n = n - 1>}; {b = a}] * {a} if <n == 0>` it is
+//! out or into another round, and one of the two ways is enough. So a [`Way`] is an and/or graph whose ends
+//! are the records that leave. The way of a component is composed from those of its parts ([`Graph::go`]):
+//! the ends of one part are the beginnings of the next. For `[{a, <n>} -> {a, <n = n - 1>}; {b = a}] * {a} if
+//! <n == 0>` it is
 //!
 //! ```text
 //! {a, <n>} ── any ──▶ leaves
@@ -12,19 +13,19 @@
 //!                      └────▶ {b} ──▶ gets no further
 //! ```
 //!
-//! so the first guard has to hold.
+//! In this graph a record gets through only if the first guard holds.
 //!
 //! **Which steps lead on** is decided by a game of two players: guards choose where a step leads to one of
 //! several successors, the other player chooses where a step leads to all of them. A player loses at a step
 //! without successors where that player has to choose. An endless play is won by the guards, unless a guard
 //! would have to keep a record in its loop for ever: the outermost loop of the play decides, by whether its
-//! own guard chooses that again and again. The game is a parity game, with a rank for each round
+//! own guard chooses the next round again and again. The game is a parity game, with a rank for each round
 //! ([`Graph::round`]); it is solved by Zielonka's algorithm (*Infinite games on finitely coloured graphs*,
 //! 1998).
 //!
 //! A part without guards becomes one step, so only guards cost work. If a graph has more than [`STEPS_MAX`]
-//! steps, it is enough that one of the records that leave gets through; if a game needs more than
-//! [`GAMES_MAX`] smaller ones, undecided steps count as won.
+//! steps, it is enough that one of the records that leave gets through; if solving a game needs more than
+//! [`GAMES_MAX`] smaller games, undecided steps count as won.
 
 use std::collections::BTreeSet;
 
@@ -33,16 +34,17 @@ use super::variants::{Flow, holds};
 
 /// The most steps of a way.
 const STEPS_MAX: usize = 4096;
-/// The most smaller games that are played to solve one.
+/// The most smaller games that are solved in order to solve one game.
 const GAMES_MAX: usize = 1024;
 
 /// The way of a record through a component, provided that all records that leave get through the following
 /// components.
 #[derive(Clone, Debug)]
 pub(super) struct Way {
-    /// The steps; the record enters at the first. Each step leads on and is reachable.
+    /// The steps; the record enters at the first. Each step is reachable, and a record can get through from
+    /// it.
     steps: Vec<Step>,
-    /// The labels of the record that are required on all ways that lead on.
+    /// The labels of the record that are required on the ways that get through.
     asked: Set,
 }
 
@@ -52,8 +54,8 @@ struct Step {
     /// The labels of the entering record that are required at this step.
     asked: Set,
     next: Vec<usize>,
-    /// The rank: an endless play through this step gets through if the rank is even, and does not if it is
-    /// odd. The largest rank counts.
+    /// The rank: an endless play counts as getting through if the largest rank that occurs in it again and
+    /// again is even, and as lost if this rank is odd.
     rank: u32,
 }
 
@@ -103,7 +105,7 @@ impl Way {
         self.steps.len()
     }
 
-    /// The records that leave on any of the ways.
+    /// The records that leave the component on any of the ways.
     pub(super) fn outs(&self) -> impl Iterator<Item = &Flow> {
         self.steps.iter().filter_map(|step| match &step.kind {
             Kind::Out(flow) => Some(flow),
@@ -116,14 +118,14 @@ impl Way {
         self.steps.iter().any(Step::is_choice)
     }
 
-    /// The same way, of a record for which these labels are required as well.
+    /// The same way for a record that needs these labels in addition.
     pub(super) fn asking(mut self, labels: &[Id]) -> Way {
         add(&mut self.steps[0].asked, labels);
         add(&mut self.asked, labels);
         self
     }
 
-    /// The same way with other records that leave.
+    /// The same way, in which the records that leave are replaced by `leave`.
     pub(super) fn leaving(&self, leave: impl Fn(&Flow) -> Flow) -> Way {
         let mut way = self.clone();
         for step in &mut way.steps {
@@ -147,12 +149,12 @@ impl Graph {
         self.steps.len() - 1
     }
 
-    /// Adds a step without successors, which the caller may replace.
+    /// Adds a step without successors, at which a record is lost unless the caller replaces the step.
     pub(super) fn stuck(&mut self) -> usize {
         self.push(Step { kind: Kind::Any, asked: Set::new(), next: Vec::new(), rank: 0 })
     }
 
-    /// Adds a step of a record that need not get further.
+    /// Adds a step for a record that need not get through anything after it.
     pub(super) fn end(&mut self) -> usize {
         self.push(Step::all(Set::new(), Vec::new()))
     }
@@ -168,7 +170,7 @@ impl Graph {
     }
 
     /// Leads this step through a component: `leave` gives the step that each leaving record reaches; `own`
-    /// are the labels of the record here that came in at the first step.
+    /// are those labels of the record at this step that it had at the first step.
     pub(super) fn go(
         &mut self,
         at: usize,
@@ -192,13 +194,15 @@ impl Graph {
         self.steps[at] = Step::all(Set::new(), vec![places[0]]);
     }
 
-    /// The rank of the rounds of a loop around these ways; it is larger than the ranks in them.
+    /// The rank for the rounds of a loop whose body has these ways. The rank is at least as large as all
+    /// ranks in the ways.
     pub(super) fn around<'a>(&self, ways: impl IntoIterator<Item = &'a std::rc::Rc<Way>>) -> u32 {
         let ranks = ways.into_iter().flat_map(|way| way.steps.iter().map(|step| step.rank));
         ranks.max().unwrap_or(0).next_multiple_of(2)
     }
 
-    /// Adds a step of a record that stays in a loop of this rank; `guarded` if a guard chooses that.
+    /// Adds a step for a record that stays in a loop of this rank; `guarded` says whether a guard chooses to
+    /// keep it there.
     pub(super) fn round(&mut self, body: usize, rank: u32, guarded: bool) -> usize {
         let rank = rank + u32::from(guarded);
         self.push(Step { rank, ..Step::all(Set::new(), vec![body]) })
@@ -214,7 +218,8 @@ impl Graph {
         asked
     }
 
-    /// The way, if there is one: the steps that lead on and are reachable.
+    /// The way, reduced to the reachable steps from which a record can get through; `None` if the first step
+    /// is none of these.
     pub(super) fn way(mut self) -> Option<Way> {
         let leads_on = Game::new(&self.steps).solve();
         if !leads_on[0] {
@@ -238,7 +243,7 @@ impl Graph {
         Some(way)
     }
 
-    /// Removes steps that cannot be reached from the first, and steps that only lead to another one.
+    /// Removes steps that cannot be reached from the first, and skips steps that only lead to another step.
     fn keep_what_is_come_to(&mut self) {
         let steps = &mut self.steps;
         for at in 0..steps.len() {
@@ -284,7 +289,7 @@ enum Player {
     Others,
 }
 
-/// The game that decides which steps lead on.
+/// The game that decides from which steps a record can get through.
 struct Game<'a> {
     steps: &'a [Step],
     before: Vec<Vec<usize>>,
@@ -321,7 +326,8 @@ impl Game<'_> {
         wins
     }
 
-    /// The steps of `open`, each of which leads to another of them, at which the guards win.
+    /// The steps of `open` at which the guards win, if the game is played on `open` alone. Each step of
+    /// `open` must lead to another step of `open`.
     fn play(&mut self, mut open: Vec<bool>) -> Vec<usize> {
         let mut won = Vec::new();
         loop {

@@ -22,7 +22,7 @@ impl Types<'_> {
         Diagnostic::warning(code, message, &self.source(at), at.span)
     }
 
-    /// Adds a diagnostic, once for each code and place.
+    /// Adds a diagnostic, unless there is one with the same code and place.
     pub(super) fn tell(&mut self, at: Place, diagnostic: Diagnostic) {
         if !self.muted && self.told.insert((diagnostic.code, at)) {
             self.diagnostics.push(diagnostic);
@@ -127,7 +127,8 @@ impl Types<'_> {
         self.tell(node.at, error.help("add a branch for them; `[]` takes any record and passes it on"));
     }
 
-    /// Adds the warnings that depend on all ways to a component.
+    /// Adds the warnings about parts that no record reaches, which are known only after all records were
+    /// followed.
     pub(super) fn doubts(&mut self) {
         let nets = std::mem::take(&mut self.resolved.nets);
         nets.iter().for_each(|net| self.doubts_of(&net.body));
