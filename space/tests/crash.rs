@@ -81,9 +81,10 @@ fn check_killed(path: &Path, reader: &SpaceReader) -> u64 {
     assert!(problem.is_none(), "{problem:?}");
     let (events, lost) = totals(&seen);
     let total = events + lost;
-    // The last event may have been committed and not acknowledged.
+    // The last event may have been committed but not acknowledged.
     assert!((acknowledged..=acknowledged + 1).contains(&total), "{acknowledged} {total}");
-    // A ring of 4 blocks holds at least 3 full ones, and lost events were overwritten before.
+    // A ring of 4 blocks holds at least 3 full ones, so events can only be lost if the ring has overwritten
+    // them.
     assert!(lost == 0 || events >= 3 * (4096 - 32) / 16 - 3, "{events} {lost}");
     let mut next = lost;
     for item in &seen {
@@ -157,7 +158,7 @@ fn clean_leaves_live_kept_and_foreign_ones() {
     };
     let (live, dead, kept, foreign) =
         (space("live", false), space("dead", false), space("kept", true), space("foreign", false));
-    // The process counts as dead, because the one with that pid started at another time.
+    // The process counts as dead, because the live process with that pid started at another time.
     for space in [&dead, &kept, &foreign] {
         change(&space.path().join("space"), thalweg_space::layout::identity::PROCESS_START, &[1]);
     }
@@ -280,7 +281,8 @@ fn an_archive_goes_on_without_a_hole_when_a_full_disk_has_room_again() {
     };
     let (mut count, mut full) = (0, 0);
     while full < 5 {
-        // The ring holds this many events, so this thread, which also archives, does not wait for itself.
+        // The ring has room for these events, so this thread, which is also the archiver, does not wait for
+        // itself.
         for _ in 0..100 {
             writer.emit(kind, &Counted { count });
             count += 1;
@@ -289,7 +291,8 @@ fn an_archive_goes_on_without_a_hole_when_a_full_disk_has_room_again() {
         match archiver.step() {
             Err(error) => {
                 assert!(error.is_full(), "{error}");
-                // The kernel counts a small file system's pages on each processor, so a page may turn out to be free.
+                // The kernel counts the free pages of a small file system separately on each processor, so a
+                // page may turn out to be free.
                 let again = archiver.step();
                 assert!(again.is_ok() || again.unwrap_err().is_full());
                 assert_eq!(archiver.dropped().unwrap(), 0);
@@ -301,7 +304,7 @@ fn an_archive_goes_on_without_a_hole_when_a_full_disk_has_room_again() {
                     std::thread::sleep(Duration::from_millis(1));
                 }
             }
-            // The block fits into disk space that the archive already has.
+            // The archiver succeeds if the block fits into disk space that the archive already has.
             Ok(_) => std::fs::remove_file(&filler).unwrap(),
         }
     }

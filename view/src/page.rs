@@ -172,7 +172,7 @@ impl Page {
     /// The page with its data encoded, which is stored for a run that has ended.
     ///
     /// # Errors
-    /// As [`Page::file`].
+    /// Fails as [`Page::file`] does.
     pub fn made(&self) -> Result<Made, serde_json::Error> {
         debug_assert!(self.live.is_none(), "what is live is not kept");
         let name = names::cut(&self.report.space.name).into_owned();
@@ -187,7 +187,7 @@ impl Page {
     /// The fields of a page as JSON with long names cut, but for `live`.
     ///
     /// # Errors
-    /// As [`Page::file`].
+    /// Fails as [`Page::file`] does.
     pub fn fields(&self) -> Result<Vec<(&'static str, String)>, serde_json::Error> {
         let mut fields = self.fields_of_report()?;
         fields.push(("timeline", names::json(&self.timeline)?));
@@ -197,7 +197,7 @@ impl Page {
     /// The fields without the timeline, which change only with a new report.
     ///
     /// # Errors
-    /// As [`Page::file`].
+    /// Fails as [`Page::file`] does.
     pub fn fields_of_report(&self) -> Result<Vec<(&'static str, String)>, serde_json::Error> {
         use names::json;
         Ok(vec![
@@ -248,7 +248,7 @@ impl Json {
     /// The page's data with this state of the run.
     ///
     /// # Errors
-    /// As [`Page::file`].
+    /// Fails as [`Page::file`] does.
     pub fn with(&self, live: &Live) -> Result<String, serde_json::Error> {
         let live = serde_json::to_string(live)?;
         // `live` is the last field of the JSON object, so a new one replaces its end.
