@@ -44,7 +44,8 @@ fn signals_a_thousand_times_a_second_disturb_nothing() {
         let timer = libc::itimerval { it_interval: every, it_value: every };
         assert_eq!(libc::setitimer(libc::ITIMER_REAL, &timer, std::ptr::null_mut()), 0);
     }
-    // The thread writes its own events, and others through the handler's writer, which signals then find busy.
+    // The thread writes its own events, and other events through the handler's writer, which signals then
+    // find busy.
     let mut own = 0;
     while CALLS.load(Ordering::Relaxed) < SIGNALS * 100 {
         writer.emit(mine, &Counted { count: own });
@@ -60,7 +61,7 @@ fn signals_a_thousand_times_a_second_disturb_nothing() {
         let off: libc::itimerval = std::mem::zeroed();
         libc::setitimer(libc::ITIMER_REAL, &off, std::ptr::null_mut());
     }
-    // One more event, which reports those missed before it.
+    // One more event is written, which reports the events that were dropped before it.
     handler(0);
     let (seen, problem) = read_events(space.path());
     assert!(problem.is_none(), "{problem:?}");
@@ -76,8 +77,8 @@ fn signals_a_thousand_times_a_second_disturb_nothing() {
                 if writer == 2 {
                     assert_eq!(count, sequence);
                 } else {
-                    // A signal may come between the choice of the number and the event, so numbers need not
-                    // be in order.
+                    // A signal may come between the choice of an event's number and its writing, so numbers
+                    // need not be in order.
                     last_count = Some(count.max(last_count.unwrap_or(0)));
                 }
             }

@@ -16,7 +16,7 @@ pub(crate) fn begin(name: &str, variables: &[(&str, String)]) -> Child {
         .unwrap()
 }
 
-/// Runs such a process to its end, which must be successful; returns its messages.
+/// Runs the ignored test `name` in a process of its own, which must succeed; returns its messages.
 pub(crate) fn run(name: &str, variables: &[(&str, String)]) -> String {
     let output = begin(name, variables).wait_with_output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -44,7 +44,7 @@ pub(crate) fn confine(path: &Path, room: u64, memory: u64, seconds: u32) {
 }
 
 /// Mounts a file system of `room` bytes at `path`, which only this thread and its children see, and which
-/// ends with them. If that is not permitted, limits the size of files instead.
+/// ends with them. If mounting is not permitted, limits the size of files instead.
 pub(crate) fn confine_writing(path: &Path, room: u64) {
     if !mount_privately(path, room) {
         // SAFETY: ignoring a signal has no precondition. Without the signal, a file that grows too large is
@@ -74,8 +74,8 @@ fn limit(what: libc::__rlimit_resource_t, value: u64) {
     assert_eq!(failed, 0);
 }
 
-/// Mounts a small file system at `path` in a name space of this thread's own. Returns `false` if that is not
-/// permitted.
+/// Mounts a small file system at `path` in a name space of this thread's own. Returns `false` if mounting is
+/// not permitted.
 pub(crate) fn mount_privately(path: &Path, room: u64) -> bool {
     let target = std::ffi::CString::new(path.to_str().unwrap()).unwrap();
     let options = std::ffi::CString::new(format!("size={room}")).unwrap();

@@ -20,7 +20,7 @@ use crate::output::Output;
 use crate::table::{Table, number, text as column, wrapped};
 use crate::units::{duration, rate, ratio, share};
 
-/// The time of measurement before tasks are slowed, without `--window`.
+/// How long a run is measured before its tasks are slowed, unless `--window` states it.
 const FIRST: Duration = Duration::from_secs(1);
 
 const EXAMPLES: &str = "\
@@ -273,7 +273,8 @@ fn confirmed(tried: &[Tried], report: &Report) -> String {
     }
 }
 
-/// The table of tasks and workers by the demand of the source on them.
+/// The table of tasks and workers by the share of their time that the source demands when it runs at its own
+/// speed.
 fn pressed(utilisation: &[Utilisation]) -> Table {
     let mut table = Table::new(&[
         column("ASKED OF"),
