@@ -28,7 +28,8 @@ pub(super) struct Events {
 }
 
 impl Events {
-    /// Writes the calls that have ended since. `sites` are the operations of the points.
+    /// Writes an event for each call that has ended since the last look. `sites` are the operations of the
+    /// points.
     pub(super) fn write(
         &mut self,
         attachment: &Attachment,
