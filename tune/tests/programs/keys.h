@@ -178,8 +178,8 @@ static void make_room(const struct class *of) {
     generate(of, keys_first, keys_own, keys);
 }
 
-/* Ranks the keys `iterations` times; the first process prints the time of each iteration in microseconds. 0:
- * all was right. */
+/* Ranks the keys `iterations` times; the first process prints the time of each iteration in microseconds.
+ * Returns 0 if all results were right. */
 static int sort(char name, int iterations) {
     const struct class *of = NULL;
     for (unsigned i = 0; i < sizeof classes / sizeof *classes; i++)
