@@ -28,8 +28,8 @@ const RULES: &[Rule] = &[
 
 struct Rule {
     name: &'static str,
-    /// Whether the rule forbids the word at the place `at`. The words of the sentence are given in lower
-    /// case.
+    /// Whether the rule forbids the word at an index of a sentence. The words of the sentence are given in
+    /// lower case.
     is_meant: fn(&[String], usize) -> bool,
     instead: &'static str,
 }

@@ -379,7 +379,7 @@ fn absolute(target: Target) -> Target {
     }
 }
 
-/// Sleeps for the time `time`, or until an interrupt.
+/// Sleeps for the time `wait`, or until an interrupt.
 pub(super) fn sleep(wait: Duration, interrupted: &AtomicBool) {
     let until = Instant::now() + wait;
     while let Some(left) = until.checked_duration_since(Instant::now())
