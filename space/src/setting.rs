@@ -319,7 +319,7 @@ pub(crate) struct CellPointer {
 
 // SAFETY: the reference is to an atomic in a map that is `Sync` and that the same struct keeps alive.
 unsafe impl Send for CellPointer {}
-// SAFETY: the cell is an atomic in a map that is Sync and kept alive by the same struct.
+// SAFETY: the reference is to an atomic, which threads may share, in a map that the same struct keeps alive.
 unsafe impl Sync for CellPointer {}
 
 impl CellPointer {

@@ -37,7 +37,7 @@ pub struct Tunable {
     max: u64,
     name: NameRef,
     /// The value whose adoption was recorded last. Of several threads that see a new value, the one that
-    /// stores it here first is told of the change. No other data depends on the stored value, so all accesses
+    /// stores it here first records the change. No other data depends on the stored value, so all accesses
     /// are relaxed.
     adopted: AtomicU64,
 }
@@ -95,7 +95,7 @@ impl Tunable {
         value == self.adopted.load(Ordering::Relaxed)
     }
 
-    /// If the value has changed since the last such call, the current value and the former one.
+    /// The current value; also the former one, if this is the first call since the value changed.
     #[inline]
     pub fn adopt(&self) -> (u64, Option<u64>) {
         let value = self.load();

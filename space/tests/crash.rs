@@ -112,7 +112,8 @@ fn a_fork_does_not_write_into_the_parents_ring() {
     #[allow(unsafe_code)]
     let child = unsafe { libc::fork() };
     if child == 0 {
-        // SAFETY: has no precondition. The alarm ends a child that waits for ever, and the test fails.
+        // SAFETY: `alarm` has no precondition. If the child waits for ever, the alarm ends it, and the test
+        // fails.
         #[allow(unsafe_code)]
         unsafe {
             libc::alarm(20);
@@ -125,14 +126,14 @@ fn a_fork_does_not_write_into_the_parents_ring() {
         row.cell(0).store(99, Ordering::Relaxed);
         let refused = space.writer("w2").is_err() && space.live_row(thing, 2).is_err();
         let good = refused && setting.load() == 3;
-        // SAFETY: ends the child at once.
+        // SAFETY: `_exit` has no precondition; it ends the child without running code of other threads.
         #[allow(unsafe_code)]
         unsafe {
             libc::_exit(if good { 0 } else { 1 })
         }
     }
     let mut status = 0;
-    // SAFETY: waits for our own child.
+    // SAFETY: `status` is a valid reference, and the process is a child of this one.
     #[allow(unsafe_code)]
     let waited = unsafe { libc::waitpid(child, &mut status, 0) };
     assert_eq!((waited, status), (child, 0));
@@ -198,7 +199,7 @@ impl SmallDisk {
         let directory = Directory::new("small");
         let target = std::ffi::CString::new(directory.path().to_str().unwrap()).unwrap();
         let options = std::ffi::CString::new(format!("size={kilobytes}k")).unwrap();
-        // SAFETY: all texts end with a zero and live over the call.
+        // SAFETY: all texts end with a zero and live as long as the call.
         #[allow(unsafe_code)]
         let failed = unsafe {
             libc::mount(c"none".as_ptr(), target.as_ptr(), c"tmpfs".as_ptr(), 0, options.as_ptr().cast())
@@ -210,7 +211,7 @@ impl SmallDisk {
 impl Drop for SmallDisk {
     fn drop(&mut self) {
         let target = std::ffi::CString::new(self.0.path().to_str().unwrap()).unwrap();
-        // SAFETY: the text ends with a zero.
+        // SAFETY: the text ends with a zero and lives as long as the call.
         #[allow(unsafe_code)]
         unsafe {
             libc::umount2(target.as_ptr(), libc::MNT_DETACH)
@@ -350,7 +351,7 @@ fn maps_come_and_go_while_others_fork() {
             });
         }
         for _ in 0..20 {
-            // SAFETY: the child ends at once.
+            // SAFETY: the child calls only `_exit`, which takes no lock and ends the child at once.
             #[allow(unsafe_code)]
             unsafe {
                 let child = libc::fork();

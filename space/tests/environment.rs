@@ -16,7 +16,7 @@ const NOBODY: u32 = 65_534;
 const SOMEBODY: u32 = 54_321;
 
 fn is_root() -> bool {
-    // SAFETY: has no precondition.
+    // SAFETY: `geteuid` has no precondition.
     #[allow(unsafe_code)]
     let user = unsafe { libc::geteuid() };
     if user != 0 {

@@ -33,7 +33,8 @@ fn signals_a_thousand_times_a_second_disturb_nothing() {
     assert!(WRITER.set((signals, counted)).is_ok());
     let mut writer = space.writer("thread").unwrap();
     let mine = writer.declare::<Counted>().unwrap();
-    // SAFETY: the handler only uses atomics and stores, which are async-signal-safe.
+    // SAFETY: the bytes of a `sigaction` may all be zero, all pointers are null or valid, and the handler only
+    // uses atomics and stores, which are async-signal-safe.
     #[allow(unsafe_code)]
     unsafe {
         let mut action: libc::sigaction = std::mem::zeroed();
@@ -55,7 +56,7 @@ fn signals_a_thousand_times_a_second_disturb_nothing() {
             std::thread::sleep(std::time::Duration::from_micros(100));
         }
     }
-    // SAFETY: stops the timer.
+    // SAFETY: an `itimerval` whose bytes are all zero is valid, and stops the timer.
     #[allow(unsafe_code)]
     unsafe {
         let off: libc::itimerval = std::mem::zeroed();

@@ -365,7 +365,7 @@ fn serve(path: &str) {
 #[allow(unsafe_code)]
 fn request(traceparent: &str, work: unsafe extern "C" fn(extern "C" fn(), i32)) {
     assert!(thalweg_probe::continue_trace(traceparent));
-    // SAFETY: as in `outer`.
+    // SAFETY: `work` is the function `c_work` of a library that is never unloaded.
     unsafe { work(inner, 2) };
 }
 

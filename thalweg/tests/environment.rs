@@ -7,7 +7,7 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }
 
-/// The members of the workspace that are part of the program or of of what users link into their programs.
+/// The members of the workspace that are part of the program or of what users link into their programs.
 fn members() -> Vec<String> {
     let manifest = std::fs::read_to_string(root().join("Cargo.toml")).expect("a workspace");
     let (_, members) = manifest.split_once("members = [").expect("members");

@@ -114,7 +114,7 @@ fn what_the_application_chose_is_left_alone() {
 #[test]
 fn what_makes_it_slower_is_taken_back() {
     let Some(machine) = Machine::start() else { return skipped("no PVM, or no C compiler") };
-    // Large raw fragments are chosen by hand, and and the test's pack claims that the smallest are better.
+    // Large raw fragments are chosen by hand, and the test's pack claims that the smallest are better.
     let mut run = machine.run(&["40", "0", "1", "0", "0", "400000"]);
     let pack = ours("pvm").expect("ours").replace("on = \"fragments_do_not_fit\"", "on = \"always\"");
     let pack = pack.replace("to = \"wanted / 1 B\"", "to = \"64\"").replace("min = 4080", "min = 64");

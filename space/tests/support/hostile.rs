@@ -437,7 +437,7 @@ fn cut(path: &Path, length: u64) {
 pub(crate) fn fifo(path: &Path) -> std::io::Result<()> {
     use std::os::unix::ffi::OsStrExt;
     let text = std::ffi::CString::new(path.as_os_str().as_bytes()).unwrap();
-    // SAFETY: the text ends with a zero and lives over the call.
+    // SAFETY: the text ends with a zero and lives as long as the call.
     #[allow(unsafe_code)]
     let failed = unsafe { libc::mkfifo(text.as_ptr(), 0o600) };
     if failed == 0 { Ok(()) } else { Err(std::io::Error::last_os_error()) }
