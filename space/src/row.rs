@@ -47,7 +47,7 @@ pub struct RowSpec {
     /// The code that rows of the kind have in spaces of former versions, which have no descriptions of kinds;
     /// `None` if former versions had no such rows.
     pub former: Option<u8>,
-    /// Its cells, in order, 12 at most.
+    /// The cells of a row of the kind, in order, 12 at most.
     pub cells: &'static [FieldSpec],
 }
 

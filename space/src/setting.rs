@@ -29,9 +29,9 @@ use std::sync::atomic::{AtomicU64, Ordering, fence};
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SettingSpec<'a> {
-    /// Its name, as in `exec.quantum`.
+    /// The name of the setting, such as `exec.quantum`.
     pub name: &'a str,
-    /// What it does.
+    /// What the setting does.
     pub doc: &'a str,
     /// Unit of the value; empty if the value has none.
     pub unit: &'a str,

@@ -410,7 +410,7 @@ impl Space {
 /// written.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Site<'a> {
-    /// Its name.
+    /// The name of the site.
     pub name: &'a str,
     /// The kind of site: "box", "filter", "star", …
     pub kind: &'a str,

@@ -75,7 +75,7 @@ impl Tunable {
         self.setting.as_ref().map(Setting::cell)
     }
 
-    /// Its name in the space.
+    /// The name of the tunable in the space.
     pub fn name(&self) -> NameRef {
         self.name
     }

@@ -33,8 +33,8 @@ fn signals_a_thousand_times_a_second_disturb_nothing() {
     assert!(WRITER.set((signals, counted)).is_ok());
     let mut writer = space.writer("thread").unwrap();
     let mine = writer.declare::<Counted>().unwrap();
-    // SAFETY: the bytes of a `sigaction` may all be zero, all pointers are null or valid, and the handler only
-    // uses atomics and stores, which are async-signal-safe.
+    // SAFETY: the bytes of a `sigaction` may all be zero, all pointers are null or valid, and the handler
+    // only uses atomics and stores, which are async-signal-safe.
     #[allow(unsafe_code)]
     unsafe {
         let mut action: libc::sigaction = std::mem::zeroed();

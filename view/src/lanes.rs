@@ -37,7 +37,7 @@ pub struct TimelinePage {
 /// A process, and the cells of its lanes' sums.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Process {
-    /// Its name; empty if it is the only process.
+    /// The name of the process; empty if it is the only process.
     pub name: String,
     /// The time at which the first cell of the sums starts.
     pub sums_from_ns: f64,
@@ -64,7 +64,7 @@ pub struct WorkerLane {
 pub struct TaskLane {
     /// The task's id; null if several tasks of the component share the lane.
     pub id: Option<u64>,
-    /// Its name.
+    /// The name of the task.
     pub name: String,
     /// The path of the task's component.
     pub component: String,
@@ -88,7 +88,7 @@ pub struct Spans {
     /// The end of the span, in nanoseconds after the end of the previous span (for the first span, after
     /// `exact_from_ns`).
     pub end: Vec<i64>,
-    /// Its duration.
+    /// The duration of the span.
     pub length: Vec<i64>,
     /// If the span is a wait, the index of the task that was waited for.
     pub peer: Vec<i64>,
@@ -103,7 +103,7 @@ pub struct Spans {
 /// A tuner's decision, as `thalweg tune log` shows it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Decided {
-    /// Its number in the log.
+    /// The number of the decision in the log.
     pub number: u64,
     /// The time of the decision.
     pub at_ns: f64,

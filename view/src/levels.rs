@@ -16,7 +16,7 @@ const CELLS_ALL: u64 = 1 << 18;
 pub struct KnownTask {
     /// The task's id; 0 if several tasks share the lane.
     pub id: u64,
-    /// Its component.
+    /// The number of the component.
     pub component: u64,
     /// The task's replica; `None` if several tasks share the lane.
     pub replica: Option<u64>,

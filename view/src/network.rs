@@ -22,9 +22,9 @@ const FOLDED_MAX: usize = 2000;
 pub struct Network {
     /// The depth below which nets are folded into one node; null if no net is folded.
     pub depth: Option<usize>,
-    /// The width of the drawing; `height` is its height.
+    /// The width of the drawing.
     pub width: f64,
-    /// See `width`.
+    /// The height of the drawing.
     pub height: f64,
     /// The boxes of the drawing.
     pub nodes: Vec<Node>,
@@ -35,7 +35,7 @@ pub struct Network {
 /// A component, or the components of a folded net.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Node {
-    /// Its path.
+    /// The path of the component or net.
     pub path: String,
     /// The indices of the node's components in the report.
     pub components: Vec<usize>,
@@ -43,9 +43,9 @@ pub struct Node {
     pub x: f64,
     /// The vertical position of the upper left corner.
     pub y: f64,
-    /// Size.
+    /// The width of the box.
     pub width: f64,
-    /// See `width`.
+    /// The height of the box.
     pub height: f64,
 }
 

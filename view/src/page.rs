@@ -58,22 +58,22 @@ pub struct Page {
 pub struct MessageStory {
     /// The times of the message, if it is one of the slowest.
     pub times: Option<MessageTimes>,
-    /// Its story.
+    /// The story of the message.
     pub story: Story,
 }
 
 /// A setting.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Setting {
-    /// Its name.
+    /// The name of the setting.
     pub name: String,
     /// The setting's value in the notation of `thalweg set`.
     pub value: String,
-    /// Its default.
+    /// The setting's default value.
     pub default: String,
-    /// Its permitted values.
+    /// The values that the setting may have.
     pub range: String,
-    /// Its description.
+    /// What the setting does.
     pub about: String,
 }
 
@@ -108,7 +108,7 @@ impl CallsPage {
 /// Another run with which the page compares its run.
 #[derive(Clone, Debug, Serialize)]
 pub struct Other {
-    /// Its report.
+    /// The report on the other run.
     pub report: Report,
     /// The timeline of the other run, as sums only.
     pub timeline: TimelinePage,
@@ -132,7 +132,7 @@ pub struct Live {
 /// A change of the run that was made from the page.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Applied {
-    /// Its number.
+    /// The number of the change.
     pub id: u64,
     /// The change, as a command.
     pub what: String,

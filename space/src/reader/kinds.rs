@@ -13,11 +13,11 @@ pub struct KindInfo {
     /// The kind's index in the stream that reads it, from 0. Kinds of the same schema have the same index for
     /// all writers.
     pub index: usize,
-    /// Its name.
+    /// The kind's name.
     pub name: String,
     /// What an event of the kind records.
     pub doc: String,
-    /// Its fields, in order.
+    /// The kind's fields, in order.
     pub fields: Vec<FieldInfo>,
     /// The schema's hash.
     pub hash: u64,

@@ -15,11 +15,11 @@ use std::sync::Arc;
 /// A kind of live row as the catalog describes it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RowInfo {
-    /// Its name.
+    /// The name of the kind.
     pub name: String,
     /// What a row of the kind describes.
     pub doc: String,
-    /// Its cells, in order.
+    /// The cells of the kind, in order.
     pub cells: Vec<FieldInfo>,
 }
 
@@ -37,7 +37,7 @@ pub struct LiveView {
     pub id: u64,
     /// How many owners the row has had.
     pub generation: u64,
-    /// Its cells. Each cell is loaded atomically, but at a slightly different time than the others.
+    /// The row's cells. Each cell is loaded atomically, but at a slightly different time than the others.
     pub cells: [u64; LIVE_CELLS],
 }
 

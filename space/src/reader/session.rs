@@ -15,7 +15,7 @@ pub struct Member {
     /// The UUID of its space. A space's UUID, a writer's number and a sequence number together identify an
     /// event globally.
     pub uuid: [u8; 16],
-    /// Its space's name.
+    /// The name of the process's space.
     pub name: String,
     /// The directory of its space, below the session's.
     pub directory: String,

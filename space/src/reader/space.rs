@@ -28,9 +28,9 @@ const LIVE_CHUNKS_MAX: u64 = 1 << 14;
 /// A setting with its present value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SettingView {
-    /// Its name.
+    /// The name of the setting.
     pub name: String,
-    /// What it does.
+    /// What the setting does.
     pub doc: String,
     /// Unit of the value, or nothing.
     pub unit: String,
@@ -97,7 +97,7 @@ impl SettingView {
 pub struct SetterView {
     /// The process.
     pub pid: u32,
-    /// Its user.
+    /// The id of the user that the process ran as.
     pub user: u32,
     /// The name of the tool; empty if it gave none.
     pub tool: String,
@@ -117,7 +117,7 @@ pub struct LeaseView {
 /// A probe of the process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProbeView {
-    /// Its name.
+    /// The name of the probe.
     pub name: String,
     /// Whether the probe is switched on. The process may not have adopted a recent switch yet.
     pub on: bool,
@@ -126,13 +126,13 @@ pub struct ProbeView {
 /// A site of the static structure.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SiteInfo {
-    /// Its reference.
+    /// The reference to the site.
     pub id: SiteRef,
     /// The site that contains it, or none.
     pub parent: SiteRef,
-    /// Its name.
+    /// The name of the site.
     pub name: String,
-    /// What it is.
+    /// What the site is, such as a box or a probe.
     pub kind: String,
     /// Source file.
     pub file: String,

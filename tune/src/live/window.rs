@@ -51,7 +51,7 @@ pub struct Window {
 /// A task in a window; times are fractions of the window, counts are per second.
 #[derive(Clone, Debug)]
 pub struct TaskIn {
-    /// Its number.
+    /// The number of the task.
     pub id: u64,
     /// The component's path, and the replica in brackets if there are several.
     pub name: String,
@@ -95,7 +95,7 @@ pub struct StreamIn {
 /// A worker in a window.
 #[derive(Clone, Copy, Debug)]
 pub struct WorkerIn {
-    /// Its number.
+    /// The number of the worker.
     pub id: u64,
     /// The fraction of its time in which it dispatched tasks, without the time in which another process had
     /// its processor.
