@@ -14,7 +14,7 @@ struct Hashed {
     hash: u64,
 }
 
-/// A number and bytes, how many bytes there are follows from the number's hash.
+/// A number and bytes; how many bytes there are follows from the number's hash.
 #[derive(Kind)]
 #[kind(name = "test.hashed_long")]
 struct HashedLong<'a> {
