@@ -38,27 +38,26 @@ pub use thalweg_space_derive::Row;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct RowKind(pub(crate) u8);
 
-/// The name and the cells of a kind of live row.
 #[derive(Clone, Copy, Debug)]
 pub struct RowSpec {
     /// `crate.noun`.
     pub name: &'static str,
     /// What a row of the kind describes.
     pub doc: &'static str,
-    /// The code of these rows in spaces of former versions, which describe no rows; `None` if they had no
-    /// such rows.
+    /// The code that rows of the kind have in spaces of former versions, which have no descriptions of kinds;
+    /// `None` if former versions had no such rows.
     pub former: Option<u8>,
-    /// Its cells, in order, 12 at most.
+    /// The cells of a row of the kind, in order, 12 at most.
     pub cells: &'static [FieldSpec],
 }
 
-/// A struct that describes a kind of live row: each field is a cell. The derive also makes a constant for
-/// each field, such as `HELD_NS` for the index of `held_ns`.
+/// A struct that describes a kind of live row: each field is a cell. The derive macro also makes a constant
+/// for each field, such as `HELD_NS`, which is the index of the cell `held_ns`.
 pub trait Row: Sized {
     /// The name and the cells of the kind.
     const SPEC: RowSpec;
     /// The cells' values.
     fn cells(&self) -> [u64; live::CELL_COUNT];
-    /// The row whose cells have the values that `cell` returns for their indices in [`RowSpec::cells`].
+    /// Makes a row of the values that `cell` returns for the indices of the cells in [`RowSpec::cells`].
     fn from_cells(cell: &mut dyn FnMut(usize) -> Option<u64>) -> Option<Self>;
 }

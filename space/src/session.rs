@@ -1,9 +1,11 @@
-//! Sessions: the spaces of several processes in one directory, with a manifest of which joined and which left.
+//! Sessions: the spaces of several processes in one directory, with a manifest that records which processes
+//! joined and left.
 //!
-//! A process joins when it makes its space there: [`crate::SpaceOptions::session`], or the directory in
-//! `$THALWEG_SESSION`, which its children inherit. The first process makes the session. The manifest is a
-//! catalog file called `session`, to which records are appended under its lock; a killed process has an entry
-//! for joining and none for leaving.
+//! A process joins a session when it makes its space in the session's directory, which
+//! [`crate::SpaceOptions::session`] names, or the variable `$THALWEG_SESSION`, which child processes inherit.
+//! The first process that joins makes the session. The manifest is a catalog file called `session`, to which
+//! processes append records while they hold the file's lock; a killed process has a record that it joined and
+//! none that it left.
 //!
 //! [`crate::reader::Session`] reads the manifest, and the events of all processes in the order of their times.
 
@@ -18,11 +20,11 @@ use std::fs::{File, OpenOptions};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// The name of the manifest, which makes a directory a session.
+/// The file name of the manifest; a directory with a file of this name is a session.
 pub(crate) const MANIFEST: &str = "session";
 /// The most bytes of the manifest: enough for some ten thousand processes.
 const BYTES_MAX: u64 = 8 << 20;
-/// How often to try again if `clean` removes the session at the same time.
+/// How often making a session is tried again while `clean` removes it at the same time.
 const TRIES: usize = 100;
 
 /// A session whose manifest is locked.
@@ -33,9 +35,10 @@ pub(crate) struct Manifest {
     file: File,
 }
 
-/// The session that a space with these options joins: the one that the options name, or, if they set neither
-/// `parent` nor `path`, that of the environment. `None` if there is neither. A name without a slash stands
-/// for a session in the default directory of spaces.
+/// The session that a space with these options joins: the session that the options name, or, if they set
+/// neither `parent` nor `path`, the one that the environment names. `None` if neither the options nor the
+/// environment name a session. A name without a slash stands for a session in the default directory of
+/// spaces.
 pub(crate) fn chosen(options: &SpaceOptions) -> Result<Option<PathBuf>, Error> {
     let from_environment = || {
         let is_placed = options.path.is_some() || options.parent.is_some();
@@ -55,16 +58,17 @@ pub(crate) fn chosen(options: &SpaceOptions) -> Result<Option<PathBuf>, Error> {
 }
 
 impl Manifest {
-    /// The manifest of the session in `directory`, locked; it is made if there is none.
+    /// Opens and locks the manifest of the session in `directory`, and makes the session if there is none.
     pub(crate) fn enter(directory: PathBuf) -> Result<Manifest, Error> {
         let path = directory.join(MANIFEST);
         let mut tries = 0..TRIES;
         loop {
             match made_and_locked(&directory, &path) {
                 Ok(Some(file)) => return Ok(Manifest { directory, path, file }),
-                // The session was removed while it was made.
+                // Another process removed the session between its making and the locking.
                 Ok(None) if tries.next().is_some() => {}
-                // Another process may have made the directory again since, so its existence is not checked.
+                // Another process may have made the directory again since, so only the error tells that it
+                // was gone.
                 Err(error) if is_gone(&error) && tries.next().is_some() => {}
                 Err(error) => return Err(error),
                 Ok(None) => {
@@ -106,7 +110,7 @@ impl Manifest {
         append_under_lock(&self.path, record, BYTES_MAX)
     }
 
-    /// Removes manifest and directory; the caller ensures that no process needs them.
+    /// Removes the manifest and the directory of the session; the caller ensures that no process needs them.
     pub(crate) fn remove(self) -> Result<(), Error> {
         std::fs::remove_file(&self.path).map_err(|e| Error::io("remove", &self.path, e))?;
         std::fs::remove_dir(&self.directory).map_err(|e| Error::io("remove", &self.directory, e))?;
@@ -123,12 +127,12 @@ pub(crate) fn leave(identity: &Identity) -> Result<(), Error> {
     manifest.append(&Record::Left { uuid: identity.uuid(), time_ns: system_ns(libc::CLOCK_REALTIME) })
 }
 
-/// Whether the error means that a file was removed meanwhile.
+/// Whether the error says that a file has been removed.
 fn is_gone(error: &Error) -> bool {
     error.io_error().is_some_and(|e| e.kind() == std::io::ErrorKind::NotFound)
 }
 
-/// Makes the session if it does not exist, and locks it; `None` if it was removed again.
+/// Makes the session if it does not exist, and locks it; `None` if another process has removed it by then.
 fn made_and_locked(directory: &Path, path: &Path) -> Result<Option<File>, Error> {
     make_private(directory)?;
     if !path.exists() {
@@ -139,14 +143,15 @@ fn made_and_locked(directory: &Path, path: &Path) -> Result<Option<File>, Error>
 
 /// Makes the manifest with a complete header, unless another process has made it.
 fn make(directory: &Path, path: &Path) -> Result<(), Error> {
-    // Thread ids are unique among all processes of a machine.
+    // The new file's name has the id of the thread, which is unique among all processes of a machine.
     let new = directory.join(format!("{MANIFEST}.new-{}", crate::process::thread_id()));
     let _ = std::fs::remove_file(&new);
     drop(Catalog::create(new.clone(), 0)?);
     let linked = std::fs::hard_link(&new, path);
     let _ = std::fs::remove_file(&new);
     match linked {
-        // Another process made it, or the session is being removed: the lock shows which.
+        // If another process made the manifest, or the session is being removed, the attempt to lock the
+        // manifest shows which.
         Err(e) if matches!(e.kind(), std::io::ErrorKind::AlreadyExists | std::io::ErrorKind::NotFound) => {
             Ok(())
         }
@@ -155,7 +160,7 @@ fn make(directory: &Path, path: &Path) -> Result<(), Error> {
     }
 }
 
-/// Locks the manifest; `None` if it was removed.
+/// Locks the manifest; `None` if another process has removed it.
 fn lock_existing(path: &Path) -> Result<Option<File>, Error> {
     let file = match crate::file::open(path, OpenOptions::new().read(true).append(true)) {
         Ok(file) => file,

@@ -1,4 +1,5 @@
-//! Settings: named 64-bit cells with unit and range, written by the observing side, adopted by the observed one.
+//! Settings: named 64-bit cells with a unit and a range, which observing processes write and the observed one
+//! adopts.
 
 use crate::cell::{self, Cell, Words, Write};
 use crate::error::Error;
@@ -28,11 +29,11 @@ use std::sync::atomic::{AtomicU64, Ordering, fence};
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SettingSpec<'a> {
-    /// Its name, as in `exec.quantum`.
+    /// The name of the setting, such as `exec.quantum`.
     pub name: &'a str,
-    /// What it does.
+    /// What the setting does.
     pub doc: &'a str,
-    /// Unit of the value, or nothing.
+    /// Unit of the value; empty if the value has none.
     pub unit: &'a str,
     /// Smallest value.
     pub min: u64,
@@ -40,17 +41,18 @@ pub struct SettingSpec<'a> {
     pub max: u64,
     /// Value at the start.
     pub default: u64,
-    /// Names of the values from 0, for a setting such as off|metrics|full; else empty.
+    /// Names of the values from 0 on, for a setting such as `off|metrics|full`; empty if the values are
+    /// numbers.
     pub choices: &'a [&'a str],
-    /// The parts of the run that a change affects.
+    /// The parts of the run that a change of the setting affects.
     pub affects: Affects,
-    /// When a change of it takes effect.
+    /// When a change of the setting takes effect.
     pub adoption: Adoption,
-    /// How a change of it is reverted.
+    /// How a change of the setting is reverted.
     pub undo: Undo,
 }
 
-/// Makes an enum with a name for each value, which the catalog stores.
+/// Makes an enum whose values have names, by which the catalog stores them.
 macro_rules! named {
     ($(#[$about:meta])* pub enum $Name:ident { $($(#[$doc:meta])* $value:ident = $text:literal,)+ }) => {
         $(#[$about])*
@@ -63,7 +65,7 @@ macro_rules! named {
                 match self { $($Name::$value => $text,)+ }
             }
 
-            /// The value of this name; none for a name that this version does not know.
+            /// The value called `name`; none for a name that this version does not know.
             pub fn from_name(name: &str) -> Option<$Name> {
                 match name { $($text => Some($Name::$value),)+ _ => None }
             }
@@ -113,7 +115,7 @@ named! {
 
 impl SettingSpec<'static> {
     /// A template for a number, without a name: the default is 0, the range is unlimited, a change affects
-    /// the run and is adopted at once.
+    /// the run as a whole, and takes effect at the next use of the value.
     pub const PLAIN: SettingSpec<'static> = SettingSpec {
         name: "",
         doc: "",
@@ -164,12 +166,12 @@ pub(crate) fn check_range(name: &str, value: u64, min: u64, max: u64) -> Result<
     Err(Error::new(format!("{value} is out of range for `{name}`: it takes {min} to {max}")))
 }
 
-/// A setting of this process. Loading it is one relaxed load, so a switched-off probe costs that load and a
-/// branch.
+/// A setting of this process. Loading the value is one relaxed load, so a switched-off probe costs one
+/// relaxed load and a branch.
 #[derive(Clone, Debug)]
 pub struct Setting {
-    /// The value. Any process with access may store it, and this process loads it. No other data depends on
-    /// it, so all accesses are relaxed.
+    /// The value. Any process with access may store the value, and this process loads it. No other data
+    /// depends on the value, so all accesses are relaxed.
     cell: CellPointer,
     name: Arc<str>,
     min: u64,
@@ -189,7 +191,7 @@ impl Setting {
     }
 
     /// The current value. The value is within the range unless another process wrote the file directly, so
-    /// code that relies on the range has to clamp it.
+    /// code that relies on the range has to clamp the value.
     #[inline(always)]
     pub fn load(&self) -> u64 {
         self.cell.get().load(Ordering::Relaxed)
@@ -198,7 +200,7 @@ impl Setting {
     /// Changes the value, as [`crate::reader::SpaceReader::set`] does from another process.
     ///
     /// # Errors
-    /// When the value is out of range, or the file of settings cannot be written any more.
+    /// Fails when the value is out of range, or the file of settings cannot be written any more.
     pub fn set(&self, value: u64) -> Result<(), Error> {
         check_range(&self.name, value, self.min, self.max)?;
         let tool = crate::process::program_name();
@@ -227,12 +229,12 @@ impl Setting {
         Words::load(self, layout::CELL_VERSION, Ordering::Relaxed)
     }
 
-    /// Whether the value was set since it had this version, and if so, its state now.
+    /// If the setting's version is no longer `version`, the present state of the setting.
     pub(crate) fn changed_since(&self, version: u64) -> Option<Cell> {
         (self.version() != version).then(|| Cell::read(self))
     }
 
-    /// Sets the value to the result of `decide`; none if another process holds the lock. See
+    /// Sets the value to the result of `decide`; returns none if another process holds the lock. See
     /// [`cell::change`].
     pub(crate) fn try_change<'a>(
         &self,
@@ -253,7 +255,8 @@ impl Setting {
     }
 }
 
-/// The words of the cell as the process that owns it sees them. The process does not set the cell through this trait.
+/// Access to the cell's words through the map of the process that owns the cell. Values are never stored
+/// through this map, because a cell is set through its file.
 impl Words for Setting {
     fn load(&self, at: usize, order: Ordering) -> u64 {
         u64::from_le(self.settings.map.word(cell::place(self.index, at)).load(order))
@@ -280,7 +283,7 @@ impl Changes {
         Changes { count: CellPointer::new(settings.map.clone(), layout::CHANGES) }
     }
 
-    /// The count, by one load. Callers have to load the count before the values.
+    /// The count of changes, read by one load. Callers have to load the count before the values.
     #[inline(always)]
     pub fn load(&self) -> u64 {
         u64::from_le(self.count.get().load(Ordering::Acquire))
@@ -295,28 +298,28 @@ pub(crate) struct Settings {
 }
 
 impl Settings {
-    /// How many changes there were: one relaxed load.
+    /// How many changes of settings there were; read by one relaxed load.
     #[inline]
     pub(crate) fn changes(&self) -> u64 {
         u64::from_le(self.map.word(layout::CHANGES).load(Ordering::Relaxed))
     }
 
-    /// Announces to other processes that this process restores values when leases end.
+    /// Announces to other processes that this process ends leases, and then restores the values of settings.
     pub(crate) fn keeps_leases(&self) {
         self.map.word(layout::KEEPS_LEASES).store(1u64.to_le(), Ordering::Release);
     }
 }
 
-/// A word of a map, with the map kept alive.
+/// A word of a map; the struct keeps the map alive.
 #[derive(Clone, Debug)]
 pub(crate) struct CellPointer {
     word: std::ptr::NonNull<AtomicU64>,
     _map: Arc<Map>,
 }
 
-// SAFETY: it is a reference to an atomic in a map that is Sync and kept alive by the same struct.
+// SAFETY: the reference is to an atomic in a map that is `Sync` and that the same struct keeps alive.
 unsafe impl Send for CellPointer {}
-// SAFETY: the cell is an atomic in a map that is Sync and kept alive by the same struct.
+// SAFETY: the reference is to an atomic, which threads may share, in a map that the same struct keeps alive.
 unsafe impl Sync for CellPointer {}
 
 impl CellPointer {

@@ -28,25 +28,26 @@ pub(crate) struct Shared {
     pub(crate) element: ElementOptions,
     pub(crate) in_session: bool,
     pub(crate) settings: Arc<Settings>,
-    /// How many changes of settings and probes were adopted.
+    /// How many changes of settings and probes the process has adopted.
     pub(crate) adopted: AtomicU64,
     cold: Mutex<Cold>,
-    /// All elements. The lock is held while a writer's files are made, so that writers are published in the
+    /// All elements. The lock is held while a writer's files are made, so that writers become visible in the
     /// order of their numbers.
     elements: Mutex<Elements>,
-    /// The writer of the space's own events. Its lock is taken after `cold` and before `elements`.
+    /// The writer that records the space's own events. Its lock is taken after the lock of `cold` and before
+    /// that of `elements`.
     audit: Mutex<Option<Audit>>,
 }
 
-/// Rarely used data, under one lock.
+/// Rarely used data, protected by one lock.
 #[derive(Debug)]
 pub(crate) struct Cold {
     pub(crate) catalog: Catalog,
     names: Names,
-    /// How many of the names are those of writers.
+    /// How many of the names in the catalog are names of writers.
     writer_names: usize,
     pub(crate) sites: u64,
-    /// Each setting with the state that was adopted last.
+    /// Each setting, with the state of its cell that the process adopted last.
     pub(crate) settings: Vec<(Setting, Cell)>,
     leases: Leases,
     pub(crate) probes: Option<Probes>,
@@ -56,8 +57,8 @@ pub(crate) struct Cold {
 }
 
 impl Cold {
-    /// The reference to the name of a writer or collector. The number of names is limited, because names are
-    /// never removed and each new thread may have another one.
+    /// Interns the name of a writer or collector, and returns the reference to it. The number of names is
+    /// limited, because names are never removed and each new thread may have another one.
     pub(crate) fn writer_name(&mut self, text: &str) -> Result<NameRef, Error> {
         if self.names.contains_key(text) {
             return self.name(text);
@@ -115,7 +116,8 @@ impl Shared {
     #[cold]
     pub(crate) fn adopt(&self, changes: u64) -> Result<usize, Error> {
         self.identity.check_fork()?;
-        // The count is read before the search, so changes during the search are found now or next time.
+        // `changes` was read before this search, so a change during the search is adopted now or by the next
+        // call.
         self.adopted.store(changes, Ordering::Relaxed);
         let mut settings = Vec::new();
         let mut guard = self.cold();
@@ -176,7 +178,7 @@ impl Shared {
         }
     }
 
-    /// Records an event of the space's own.
+    /// Records an event about the space itself, such as a change of a setting.
     pub(crate) fn tell<K: Kind>(&self, event: &K) -> Result<(), Error> {
         self.identity.check_fork()?;
         let name = self.cold().name("audit")?;
@@ -203,7 +205,7 @@ impl Shared {
         self.elements.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Releases the element of a dropped writer.
+    /// Makes the element of a dropped writer available to later writers.
     pub(crate) fn release(&self, ring: &mut Ring, give_back: impl FnOnce(&mut Elements)) {
         self.identity.refresh_anchor();
         ring.close();

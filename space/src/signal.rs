@@ -1,9 +1,9 @@
 //! Events from signal handlers. This module has `unsafe`: a handler and the code that it interrupts share the
 //! writer.
 //!
-//! A handler may interrupt a writer in the middle of an event, so it has a writer of its own; and a handler
-//! may interrupt another, or run on several threads. A handler that finds the writer busy drops its event and
-//! counts it.
+//! A handler may interrupt a writer in the middle of an event, so handlers have a writer of their own; a
+//! handler may also interrupt another handler, or run on several threads at once. A handler that finds the
+//! writer busy drops its event and counts it.
 
 use crate::element::Policy;
 use crate::error::Error;
@@ -47,11 +47,14 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 /// ```
 #[derive(Debug)]
 pub struct SignalWriter {
-    /// Whether a thread writes: set by a swap with acquire, cleared by a store with release.
+    /// Whether a thread or handler uses the writer; set by a swap with acquire ordering, cleared by a store
+    /// with release ordering.
     busy: AtomicBool,
-    /// Events dropped because the writer was busy, since the last event that was written.
+    /// The number of events that were dropped because the writer was busy, since the last event that was
+    /// written.
     missed: AtomicU64,
-    /// Used by the thread that set `busy`, or that owns the `SignalWriter`.
+    /// Used only by the thread or handler that set `busy`, or through an exclusive reference to the
+    /// `SignalWriter`.
     writer: UnsafeCell<Writer>,
 }
 
@@ -62,7 +65,7 @@ impl SignalWriter {
     /// A writer for handlers, with an element of its own.
     ///
     /// # Errors
-    /// As [`Space::writer_with`], and when the policy is to wait, which a handler must not do.
+    /// Fails as [`Space::writer_with`] does, and when the policy is to wait, which a handler must not do.
     pub fn new(space: &Space, name: &str, options: ElementOptions) -> Result<SignalWriter, Error> {
         if matches!(options.policy, Policy::Wait { .. }) {
             return Err(Error::new("a signal handler must not wait: take another policy than that"));
@@ -74,13 +77,13 @@ impl SignalWriter {
     /// Declares a kind. Signal handlers must not call this function.
     ///
     /// # Errors
-    /// As [`Writer::declare`].
+    /// Fails as [`Writer::declare`] does.
     pub fn declare<K: Kind>(&mut self) -> Result<KindId<K>, Error> {
         self.writer.get_mut().declare()
     }
 
-    /// Writes an event with the time now; `false` if another event was just being written, and this one was dropped and
-    /// counted.
+    /// Writes an event with the current time; returns `false` if another event was just being written, in
+    /// which case this event is dropped and counted.
     pub fn emit<K: Kind>(&self, kind: KindId<K>, event: &K) -> bool {
         if self.busy.swap(true, Ordering::Acquire) {
             self.missed.fetch_add(1, Ordering::Relaxed);

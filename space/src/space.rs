@@ -61,7 +61,7 @@ use std::sync::atomic::Ordering;
 #[derive(Clone, Debug)]
 pub struct Space {
     shared: Arc<Shared>,
-    /// The index of the directory in which new elements are made; 0 is the space's directory.
+    /// The index of the directory in which new elements are made; 0 stands for the space's own directory.
     directory: usize,
 }
 
@@ -69,13 +69,13 @@ impl Space {
     /// Makes a space: its directory (mode 0700) and identity. Calibrates the clock.
     ///
     /// # Errors
-    /// When the directory cannot be made or written, or the file system is full.
+    /// Fails when the directory cannot be made or written, or the file system is full.
     pub fn create(options: SpaceOptions) -> Result<Space, Error> {
         options.element.check()?;
         let name =
             if options.name.is_empty() { crate::process::program_name() } else { options.name.clone() };
         // The manifest is locked until this process has joined, so that no other process removes the session
-        // meanwhile.
+        // before that.
         let session = crate::session::chosen(&options)?.map(Manifest::enter).transpose()?;
         let path = match &session {
             Some(session) => make_numbered(&session.directory, &name)?,
@@ -83,7 +83,8 @@ impl Space {
         };
         let made = Space::fill(&options, &name, path.clone(), session.as_ref());
         if made.is_err() {
-            // Errors are ignored: the files that were made before the failure are no longer needed.
+            // Errors of the removal are ignored: the files that were made before the failure are no longer
+            // needed.
             let _ = std::fs::remove_dir_all(&path);
         }
         made
@@ -96,7 +97,8 @@ impl Space {
         session: Option<&Manifest>,
     ) -> Result<Space, Error> {
         let clock = Clock::new();
-        // The lock distinguishes this space from one whose process died while making it (`discover`).
+        // The lock, which `discover` checks, distinguishes this space from one whose process died while
+        // making it.
         let directory = std::fs::File::open(&path).map_err(|e| Error::io("open", &path, e))?;
         directory.lock().map_err(|e| Error::io("lock", &path, e))?;
         let identity = Identity::create(path.clone(), clock)?;
@@ -126,7 +128,8 @@ impl Space {
     }
 
     /// The same space, with new elements in a directory below `path`, for example on a disk, where they
-    /// survive a reboot. Readers find them there, and they are removed with the space.
+    /// survive a reboot. Readers find the elements there, and the elements are removed together with the
+    /// space.
     ///
     /// ```
     /// use thalweg_space::{ElementOptions, Space, SpaceOptions};
@@ -142,7 +145,7 @@ impl Space {
     /// ```
     ///
     /// # Errors
-    /// When the directory cannot be made, belongs to another user, or has too long a path.
+    /// Fails when the directory cannot be made, belongs to another user, or has too long a path.
     pub fn elements_in(&self, path: impl AsRef<Path>) -> Result<Space, Error> {
         self.shared.identity.check_fork()?;
         let directory = self.shared.elements().directory(&self.shared.identity, path.as_ref())?;
@@ -156,12 +159,12 @@ impl Space {
     /// Makes a writer with an element of its own, for one thread at a time.
     ///
     /// The writer reuses the element, of the same size and policy, that a dropped writer released longest
-    /// ago; a new element is made only if none is free. The former writer's events stay readable, as its own,
-    /// until they are overwritten. A space keeps up to 16,384 names of writers and collectors; further ones
-    /// are called `one of many`.
+    /// ago; a new element is made only if none is free. The events of the former writer stay readable under
+    /// its name until they are overwritten. A space keeps up to 16,384 names of writers and collectors;
+    /// writers with further names are called `one of many`.
     ///
     /// # Errors
-    /// When the file system is full, or this process is a fork of the one that made the space.
+    /// Fails when the file system is full, or this process is a fork of the one that made the space.
     pub fn writer(&self, name: &str) -> Result<Writer, Error> {
         self.writer_with(name, self.shared.element)
     }
@@ -169,7 +172,7 @@ impl Space {
     /// Makes a writer with an element of this size and policy.
     ///
     /// # Errors
-    /// As [`Space::writer`], and when the options are out of range.
+    /// Fails as [`Space::writer`] does, and when the options are out of range.
     pub fn writer_with(&self, name: &str, options: ElementOptions) -> Result<Writer, Error> {
         options.check()?;
         let (shared, name) = (&self.shared, self.owner_name(name)?);
@@ -183,7 +186,7 @@ impl Space {
     /// share a few files, and a reader gets the latest event of each at once.
     ///
     /// # Errors
-    /// As [`Space::writer`], and when the options are out of range.
+    /// Fails as [`Space::writer`] does, and when the options are out of range.
     pub fn collector<K: Kind>(&self, name: &str, options: CollectorOptions) -> Result<Collector<K>, Error> {
         let options = ElementOptions::from(options);
         options.check()?;
@@ -210,18 +213,19 @@ impl Space {
     /// Gives the space another name, for a process that begins another job. The name of the directory stays.
     ///
     /// # Errors
-    /// When the catalog cannot be written.
+    /// Fails when the catalog cannot be written.
     pub fn rename(&self, name: &str) -> Result<(), Error> {
         let name = self.name(name)?;
-        // Release: a reader of the reference finds the name in the catalog.
+        // The store has release ordering, so a reader that loads the reference finds the name in the catalog.
         self.shared.identity.map.word(identity::NAME_NOW).store(name.0, Ordering::Release);
         Ok(())
     }
 
-    /// Interns a name: the same text gives the same reference. Takes a lock; not for hot paths.
+    /// Interns a name: the same text gives the same reference. Interning takes a lock, so hot paths should
+    /// not call this function.
     ///
     /// # Errors
-    /// When the catalog cannot be written.
+    /// Fails when the catalog cannot be written.
     pub fn name(&self, text: &str) -> Result<NameRef, Error> {
         self.shared.cold().name(text)
     }
@@ -230,8 +234,8 @@ impl Space {
     /// mailbox.
     ///
     /// # Errors
-    /// When the mailbox was made before, the file system is full, or this process is a fork of the one that
-    /// made the space.
+    /// Fails when the mailbox was made before, the file system is full, or this process is a fork of the one
+    /// that made the space.
     pub fn mailbox(&self) -> Result<Mailbox, Error> {
         self.shared.identity.check_fork()?;
         Mailbox::create(self.shared.clone())
@@ -240,7 +244,7 @@ impl Space {
     /// Adds a site of the static structure to the catalog.
     ///
     /// # Errors
-    /// When the catalog cannot be written.
+    /// Fails when the catalog cannot be written.
     pub fn site(&self, site: &Site<'_>) -> Result<SiteRef, Error> {
         let mut cold = self.shared.cold();
         let id = cold.sites + 1;
@@ -257,15 +261,16 @@ impl Space {
         Ok(SiteRef(id))
     }
 
-    /// The count of changes of settings and probes. A setting's value changes before the count.
+    /// The count of changes of settings and probes. A change of a setting stores the value before the count
+    /// is raised.
     pub fn changes(&self) -> Changes {
         Changes::new(&self.shared.settings)
     }
 
-    /// Makes a setting: a cell that observers may change. The same name gives the same cell.
+    /// Makes a setting: a cell that observers may change. Calls with the same name give the same cell.
     ///
     /// # Errors
-    /// When the default is out of range, or all cells are taken.
+    /// Fails when the default is out of range, or all cells are taken.
     pub fn setting(&self, spec: SettingSpec<'_>) -> Result<Setting, Error> {
         self.shared.identity.check_fork()?;
         spec.check()?;
@@ -301,10 +306,10 @@ impl Space {
     }
 
     /// Makes a probe: a place in the program that can be switched by its name while the program runs; `on` is
-    /// its initial state. The same name gives the same probe. See [`Probe`].
+    /// its initial state. Calls with the same name give the same probe. See [`Probe`].
     ///
     /// # Errors
-    /// When the catalog cannot be written.
+    /// Fails when the catalog cannot be written.
     pub fn probe(&self, name: &str, on: bool) -> Result<Probe, Error> {
         self.shared.identity.check_fork()?;
         let mut guard = self.shared.cold();
@@ -317,11 +322,12 @@ impl Space {
     }
 
     /// Adopts the changes that other processes made since the last call: records each change of a setting
-    /// with its setter, and each switching of probes. Must be called at safe points; costs one load when
-    /// nothing was changed. Returns how many changes were adopted.
+    /// with its setter, and each switching of probes. `adopt` must be called at safe points; it costs one
+    /// load when nothing was changed. Returns how many changes were adopted.
     ///
     /// # Errors
-    /// When the event cannot be recorded, or the switches cannot be read. The changes hold nevertheless.
+    /// Fails when the event cannot be recorded, or the switches cannot be read. The changes hold
+    /// nevertheless.
     #[inline]
     pub fn adopt(&self) -> Result<usize, Error> {
         let changes = self.shared.settings.changes();
@@ -331,24 +337,24 @@ impl Space {
         self.shared.adopt(changes)
     }
 
-    /// Ends the [leases](crate::lease) of settings that are over, restores their values, and records which
-    /// leases began and ended. Must be called about every 20 ms, also while the process is idle; the interval
-    /// is the longest delay until a value is restored. Without calls of this function, other processes cannot
-    /// use leases. If nothing was changed, it costs about one load for each setting. Returns how many leases
-    /// began or ended.
+    /// Ends the [leases](crate::lease) of settings whose time is over, restores their values, and records
+    /// which leases began and ended. This function must be called about every 20 ms, also while the process
+    /// is idle; the interval is the longest delay until a value is restored. Without calls of this function,
+    /// other processes cannot use leases. While no setting is changed, a call costs about one load for each
+    /// setting. Returns how many leases began or ended.
     ///
     /// # Errors
-    /// When the settings cannot be written any more, or the event cannot be recorded.
+    /// Fails when the settings cannot be written any more, or the event cannot be recorded.
     pub fn see_to_leases(&self) -> Result<usize, Error> {
         self.shared.settings.keeps_leases();
         self.shared.see_to_leases()
     }
 
-    /// Describes a kind of live row in the catalog; repeated calls return the same kind. Takes a lock; not
-    /// for hot paths.
+    /// Describes a kind of live row in the catalog; repeated calls return the same kind. Describing a kind
+    /// takes a lock, so hot paths should not call this function.
     ///
     /// # Errors
-    /// When the catalog cannot be written, or there are 255 kinds.
+    /// Fails when the catalog cannot be written, or there are 255 kinds.
     pub fn row_kind<R: Row>(&self) -> Result<RowKind, Error> {
         let spec = R::SPEC;
         let mut guard = self.shared.cold();
@@ -367,11 +373,11 @@ impl Space {
         Ok(RowKind(code))
     }
 
-    /// Takes a row of the live table, for an object that exists now. Dropping it frees the row. `kind` must
-    /// be a kind of this space.
+    /// Takes a row of the live table, for an object that exists now. Dropping the returned value frees the
+    /// row. `kind` must be a kind of this space.
     ///
     /// # Errors
-    /// When the table must grow and the file system is full.
+    /// Fails when the table must grow and the file system is full.
     pub fn live_row(&self, kind: RowKind, id: u64) -> Result<LiveRow, Error> {
         self.shared.identity.check_fork()?;
         live::take(&self.shared, kind, id)
@@ -383,29 +389,30 @@ impl Space {
         live::keep(&self.shared)
     }
 
-    /// Records that the process is alive now, so that a reader knows how long it lived if it is killed. Costs
-    /// three readings of clocks.
+    /// Records that the process is alive now, so that a reader knows how long it lived if it is killed. A
+    /// call costs three readings of clocks.
     pub fn note_alive(&self) {
         self.shared.identity.note_alive();
     }
 
-    /// Marks the orderly end of the process. Writers may still close after this call.
+    /// Records that the process ends in an orderly way. Writers may still close after this call.
     pub fn finish(&self) {
         self.note_alive();
         self.shared.identity.map.word(identity::STATE).store(2, Ordering::Release);
         if self.shared.in_session && std::process::id() == self.shared.identity.pid {
-            // Errors are ignored, because the identity also records that the process ended.
+            // Errors of the leaving are ignored, because the identity also records that the process ended.
             let _ = crate::session::leave(&self.shared.identity);
         }
     }
 }
 
-/// A site of the static structure: a box, a filter, a star, a probe, with where it is written.
+/// A site of the static structure: a box, a filter, a star, a probe, with the place in the source where it is
+/// written.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Site<'a> {
-    /// Its name.
+    /// The name of the site.
     pub name: &'a str,
-    /// The kind of site: "box", "filter", "star", ……
+    /// The kind of site: "box", "filter", "star", …
     pub kind: &'a str,
     /// The site that contains it.
     pub parent: Option<SiteRef>,

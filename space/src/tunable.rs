@@ -36,8 +36,9 @@ pub struct Tunable {
     min: u64,
     max: u64,
     name: NameRef,
-    /// The value whose adoption was recorded last. The thread that adopts a value first stores it. No other
-    /// memory depends on it, so all accesses are relaxed.
+    /// The value whose adoption was recorded last. Of several threads that see a new value, the one that
+    /// stores it here first records the change. No other data depends on the stored value, so all accesses
+    /// are relaxed.
     adopted: AtomicU64,
 }
 
@@ -45,7 +46,7 @@ impl Tunable {
     /// Makes a tunable from `spec`, which is a setting of `space` if there is one.
     ///
     /// # Errors
-    /// When its default is out of range, or the space cannot hold another setting.
+    /// Fails when its default is out of range, or the space cannot hold another setting.
     pub fn new(space: Option<&Space>, spec: &SettingSpec<'_>) -> Result<Tunable, Error> {
         spec.check()?;
         let SettingSpec { min, max, default, .. } = *spec;
@@ -63,17 +64,18 @@ impl Tunable {
         }
     }
 
-    /// The current value; none without a space, where it cannot be set.
+    /// The current value; none if there is no space, and so nothing can set the value.
     pub fn set_value(&self) -> Option<u64> {
         self.setting.as_ref().map(|_| self.load())
     }
 
-    /// The word that holds the value, for a figure that the process publishes; none without a space.
+    /// The word that holds the value, into which the process can store a figure that it publishes; none
+    /// without a space.
     pub fn cell(&self) -> Option<&AtomicU64> {
         self.setting.as_ref().map(Setting::cell)
     }
 
-    /// Its name in the space.
+    /// The name of the tunable in the space.
     pub fn name(&self) -> NameRef {
         self.name
     }
@@ -81,19 +83,19 @@ impl Tunable {
     /// Publishes in the setting the value that the process uses, also if another process set a different one.
     ///
     /// # Errors
-    /// When the value is out of range, or the file of settings cannot be written any more.
+    /// Fails when the value is out of range, or the file of settings cannot be written any more.
     pub fn show(&self, value: u64) -> Result<(), Error> {
         let differs = self.setting.as_ref().filter(|setting| setting.load() != value);
         differs.map_or(Ok(()), |setting| setting.set(value))
     }
 
-    /// Whether `value` is the one that was adopted last: one relaxed load.
+    /// Whether `value` is the one that was adopted last; the check costs one relaxed load.
     #[inline(always)]
     pub fn is_adopted(&self, value: u64) -> bool {
         value == self.adopted.load(Ordering::Relaxed)
     }
 
-    /// The current value, and the former one if this is the first call since it changed.
+    /// The current value; also the former one, if this is the first call since the value changed.
     #[inline]
     pub fn adopt(&self) -> (u64, Option<u64>) {
         let value = self.load();
@@ -111,8 +113,8 @@ impl Tunable {
 /// omits are those of [`SettingSpec::PLAIN`], or of the constant before the brace. The field's documentation
 /// becomes the setting's. See [`tunable`](crate::tunable) for an example.
 ///
-/// `Settings::DECLARED` has their specifications, `all` lists the fields' values in the order of their
-/// declaration, and `make` makes a [`Tunable`] of each specification.
+/// `Settings::DECLARED` has the specifications of the settings, `all` lists the fields' values in the order
+/// of their declaration, and `make` makes a [`Tunable`] of each specification.
 #[macro_export]
 macro_rules! settings {
     (
@@ -128,7 +130,7 @@ macro_rules! settings {
         }
 
         impl $Settings<$crate::SettingSpec<'static>> {
-            /// The specifications, as they were declared.
+            /// The specifications of the settings, in the order of their declaration.
             $visibility const DECLARED: Self = $Settings {
                 $($field: $crate::SettingSpec {
                     doc: concat!($($doc),+).trim_ascii(),
@@ -141,7 +143,7 @@ macro_rules! settings {
             /// Makes the specified tunables, which are settings of `space` if there is one.
             ///
             /// # Errors
-            /// When a default is out of range, or the space cannot hold that many settings.
+            /// Fails when a default is out of range, or the space cannot hold that many settings.
             #[allow(dead_code)]
             $visibility fn make(
                 &self,
@@ -152,7 +154,7 @@ macro_rules! settings {
         }
 
         impl<T> $Settings<T> {
-            /// The values of all fields, in the order of their declaration.
+            /// The values of all settings, in the order of their declaration.
             #[allow(dead_code)]
             $visibility fn all(&self) -> ::std::vec::Vec<&T> {
                 ::std::vec![$(&self.$field),+]

@@ -52,13 +52,14 @@ impl Writer {
     /// Declares a kind in this writer's catalog; repeated declarations return the same id.
     ///
     /// # Errors
-    /// When the catalog cannot be written, the kind does not fit into a block, or 65,520 kinds are taken.
+    /// Fails when the catalog cannot be written, the kind does not fit into a block, or 65,520 kinds are
+    /// taken.
     pub fn declare<K: Kind>(&mut self) -> Result<KindId<K>, Error> {
         self.declared.declare(self.number, self.wanted.options.block_bytes)
     }
 
     /// Whether an id that this writer or another writer of the same space returned is valid for this writer.
-    /// Needed by code that keeps an id while it moves between threads.
+    /// Code that keeps an id while it moves between threads has to check the id by this function.
     pub fn knows<K>(&self, kind: KindId<K>) -> bool {
         kind.writer == self.number
     }
@@ -67,7 +68,8 @@ impl Writer {
     /// an integer or a float of 64 bits.
     ///
     /// # Errors
-    /// As [`Writer::declare`], and when the kind has no fields, more than eight, or fields of other types.
+    /// Fails as [`Writer::declare`] does, and when the kind has no fields, more than eight, or fields of
+    /// other types.
     pub fn declare_schema(&mut self, kind: &Schema) -> Result<SchemaId, Error> {
         let wide =
             |field: &FieldSpec| matches!(field.field_type, FieldType::U64 | FieldType::I64 | FieldType::F64);
@@ -83,7 +85,7 @@ impl Writer {
     /// floats by their bits.
     ///
     /// # Panics
-    /// If there are no fields, or more than eight.
+    /// Panics if there are no fields, or more than eight.
     pub fn emit_words(&mut self, kind: SchemaId, words: &[u64]) {
         macro_rules! by_length {
             ($($length:literal)*) => {
@@ -103,7 +105,7 @@ impl Writer {
     /// return the same id. Its events are written by [`Writer::emit_values`].
     ///
     /// # Errors
-    /// As [`Writer::declare`], and when a field is of bytes.
+    /// Fails as [`Writer::declare`] does, and when a field is of bytes.
     pub fn declare_described(&mut self, kind: &Schema) -> Result<DescribedId, Error> {
         if let Some(field) = kind.fields.iter().find(|field| field.field_type == FieldType::Bytes) {
             let (kind, field) = (kind.name, field.name);
@@ -119,7 +121,7 @@ impl Writer {
     /// fields, in their order. Texts that do not fit are cut, and the event is marked as truncated.
     ///
     /// # Panics
-    /// If there are fewer or more values than fields, or a text is given for a number.
+    /// Panics if there are fewer or more values than fields, or a text is given for a number.
     pub fn emit_values(&mut self, ticks: u64, kind: DescribedId, values: &[Given<'_>]) {
         debug_assert_eq!(kind.writer, self.number, "a kind declared by another writer");
         assert_eq!(values.len(), kind.fields.len(), "a value for each field");
@@ -200,18 +202,19 @@ impl Writer {
         self.ring.emit_same_time(kind, event);
     }
 
-    /// Ensures that the next events, of `words` words together with their first words, lie in one block, if
-    /// none of them is older or much younger than `ticks`. A reader that gets one of these events also gets
-    /// those before it, so an event may leave out data that an earlier event in the same block has. Returns a
-    /// number that identifies the block within this element; `None`: the element is full, and one event was
-    /// counted as dropped.
+    /// Ensures that the next events lie in one block, if together with their header words they have at most
+    /// `words` words, and none is older or much younger than `ticks`. A reader that gets one of these events
+    /// also gets those before it, so an event may leave out data that an earlier event in the same block has.
+    /// Returns a number that identifies the block within this element; `None` if the element is full, in
+    /// which case one event was counted as dropped.
     #[inline(always)]
     pub fn reserve(&mut self, ticks: u64, words: u64) -> Option<u64> {
         self.ring.reserve(8 * words, ticks)
     }
 
     /// Writes an event of a fixed size by its words ([`Kind::words`]), with a time read before, if it fits
-    /// into the block that [`Writer::reserve`] returned. `false`: it does not fit, and nothing was written.
+    /// into the block that [`Writer::reserve`] returned. Returns `false` if the event does not fit; nothing
+    /// is written then.
     #[inline(always)]
     pub fn emit_into<K: Kind<Words = [u64; N]>, const N: usize>(
         &mut self,
@@ -225,12 +228,12 @@ impl Writer {
         self.ring.emit_into(block, ticks, kind, &Arguments(words))
     }
 
-    /// Counts events as dropped that other threads could not record through this writer.
+    /// Counts events that other threads could not record through this writer as dropped.
     pub(crate) fn drop_events(&mut self, count: u64) {
         self.ring.drop_events(count);
     }
 
-    /// The clock that times are read from.
+    /// The clock from which the times of events are read.
     pub fn clock(&self) -> &Clock {
         &self.clock
     }
@@ -245,12 +248,12 @@ impl Writer {
         self.ring.sequence()
     }
 
-    /// How many writers have had this element, this one included.
+    /// How many writers the element has had, this one included.
     pub fn generation(&self) -> u64 {
         self.ring.generation()
     }
 
-    /// How many events were dropped.
+    /// How many events of this writer were dropped.
     pub fn drops(&self) -> u64 {
         self.ring.drops()
     }

@@ -43,8 +43,8 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 60, ..ProptestConfig::default() })]
 
     /// Several writers and collectors write long events, full times and shared times. Recorders with chunks
-    /// and segments of all sizes are dropped without an end and continued. No event is lost, and reading the
-    /// archive gives the events of the space.
+    /// and segments of all sizes are dropped before their end, and later recorders continue their archives.
+    /// No event is lost, and reading the archive gives the events of the space.
     #[test]
     fn an_archive_is_read_as_its_space(seed: u64) {
         let mut random = Chance::new(seed);
@@ -86,7 +86,8 @@ proptest! {
         prop_assert!(problem.is_none(), "{:?}", problem);
         let (events, lost) = totals(&seen);
         prop_assert_eq!((lost, events), (0, info.events));
-        // The space has overwritten some events; each event that it still holds is equal in the archive.
+        // The space has overwritten some events; each event that it still holds is equal to that in the
+        // archive.
         let (held, _) = read_events(space.path());
         let mut kept_events = seen.iter();
         for item in held.iter().filter(|item| matches!(item, Seen::Event { .. })) {
@@ -95,7 +96,7 @@ proptest! {
     }
 
     /// Changed bytes anywhere in an archive lead to an error or to counted losses, and each event that is
-    /// read was written.
+    /// read is one that was written.
     #[test]
     fn a_damaged_archive_is_an_error_or_counted(seed: u64) {
         let mut random = Chance::new(seed);
@@ -135,7 +136,8 @@ proptest! {
         let mut seen = Checked::default();
         let mut stream = reader.events();
         for _ in 0..10 {
-            // Each event is compared with the written one, and all events are read or counted as lost.
+            // Each event that is read is compared with the written one; the reading ends when no items remain
+            // or after an error.
             if let Ok(0) = stream.poll(usize::MAX, &mut |item| seen.take(&item)) {
                 break;
             }
@@ -147,8 +149,8 @@ proptest! {
     }
 }
 
-/// If an archive is truncated anywhere, as by a killed recorder, its complete records are read, and the next
-/// recorder continues without a gap as far as the element still holds the rest.
+/// If an archive is truncated anywhere, as if a recorder was killed, its complete records are read, and the
+/// next recorder continues without a gap if the element still holds the events that were cut off.
 #[test]
 fn a_torn_end_is_cut_off_and_gone_on_with() {
     let mut random = Chance::new(3);
@@ -177,8 +179,8 @@ fn a_torn_end_is_cut_off_and_gone_on_with() {
     }
 }
 
-/// If an archive exceeds its limit, its oldest segments are removed. The rest can be read, and the removed events count
-/// as removed and not as lost.
+/// If an archive exceeds its limit, its oldest segments are removed. The remaining segments can be read, and
+/// the removed events count as removed and not as lost.
 #[test]
 fn retention_keeps_the_newest() {
     let directory = Directory::new("retention");
@@ -255,8 +257,8 @@ fn what_was_overwritten_is_counted() {
     assert_eq!(seen.next, written);
 }
 
-/// Reading an archive from a time on does not decode earlier chunks, and gives the same events as reading all
-/// from there.
+/// Reading an archive from some time on does not decode earlier chunks, and gives the same events as reading
+/// the whole archive gives from that time on.
 #[test]
 fn reading_begins_at_a_time() {
     let directory = Directory::new("times");
@@ -334,7 +336,7 @@ fn recording_process() {
     }
 }
 
-/// Recorders are killed at any moment, one after the other. The archive can be read after each, the next
+/// Recorders are killed at any moment, one after the other. The archive can be read after each kill, the next
 /// recorder continues it, and in the end every event is read or counted as lost.
 #[test]
 fn recorders_are_killed() {

@@ -1,5 +1,5 @@
-//! Tests of requests of observers to a process: commands with answers, settings with their setters, probes
-//! switched by name.
+//! Tests of the requests that observers make to a process: commands with answers, settings with their
+//! setters, probes switched by name.
 
 mod support;
 
@@ -50,7 +50,7 @@ fn commands_are_taken_in_order_and_answered() {
     mailbox.poll().unwrap().unwrap().failed("no such library").unwrap();
     assert_eq!(second.wait(PATIENCE).unwrap(), Answer::Failed { why: "no such library".into() });
     assert!(mailbox.poll().unwrap().is_none());
-    // A received command that is dropped without an answer counts as failed.
+    // A command that the process received, and drops without an answer, counts as failed.
     let third = reader.send(&Command::new("", "forget")).unwrap();
     drop(mailbox.poll().unwrap().unwrap());
     assert!(matches!(third.wait(PATIENCE).unwrap(), Answer::Failed { .. }));
@@ -73,7 +73,7 @@ fn a_full_mailbox_and_a_long_command_are_errors() {
     let mut sent: Vec<_> = (0..64).map(|n| reader.send(&Command::new("t", n.to_string())).unwrap()).collect();
     let error = reader.send(&Command::new("t", "one more")).unwrap_err().to_string();
     assert!(error.contains("is full") && error.contains("64"), "{error}");
-    // An answer that was not read yet keeps its slot, unless its sender no longer waits.
+    // The slot of a command stays taken until its answer is read, unless the sender no longer waits.
     mailbox.poll().unwrap().unwrap().done("").unwrap();
     assert!(reader.send(&Command::new("t", "one more")).is_err());
     assert_eq!(sent[0].wait(PATIENCE).unwrap(), done(""));
@@ -101,7 +101,7 @@ fn a_damaged_command_is_refused() {
     let mut mailbox = space.mailbox().unwrap();
     let reader = SpaceReader::open(space.path()).unwrap();
     let file = std::fs::OpenOptions::new().write(true).open(space.path().join("mailbox")).unwrap();
-    // The first damage changes the command's bytes, the others its length.
+    // The first of the three damages changes a byte of the command, the two others change its length.
     for (at, damage) in [(4096 + 64 + 4, 0x55u64), (4096 + 32, u64::MAX), (4096 + 32, 3)] {
         let sent = reader.send(&Command::new("target", "name")).unwrap();
         file.write_all_at(&damage.to_le_bytes(), at).unwrap();
@@ -122,7 +122,7 @@ fn sender_process() {
     for n in 0u64.. {
         let text = n.to_string().repeat(50);
         let command = Command::new(text.clone(), std::process::id().to_string()).with(text);
-        // The sent command is dropped at once, so its answer is not awaited.
+        // The handle of the sent command is dropped at once, so the answer is not awaited.
         while reader.send(&command).is_err() {
             if std::os::unix::process::parent_id() != parent {
                 return; // The test's process has died.
@@ -184,7 +184,7 @@ fn a_sender_killed_at_any_moment_leaves_whole_commands() {
             round += 1;
         }
         taken += round;
-        // All slots of dead senders can be used again.
+        // The slots of senders that have died can be used again.
         let reader = SpaceReader::open(space.path()).unwrap();
         let sent: Vec<_> = (0..64)
             .map(|n: u64| {
@@ -222,7 +222,7 @@ fn a_command_that_was_not_counted_is_taken_at_once() {
     assert_eq!(sent.wait(PATIENCE).unwrap(), done(""));
     assert!(mailbox.poll().unwrap().is_none());
     assert_eq!(count(), 2, "the process has counted it");
-    // While a sender holds the lock, the process does not count the command.
+    // While a sender holds the lock, the process does not correct the count of sent commands.
     file.write_all_at(&3u64.to_le_bytes(), mailbox::SENT_COUNT as u64).unwrap();
     let locked = std::fs::File::open(space.path().join("mailbox")).unwrap();
     locked.lock().unwrap();
@@ -274,7 +274,7 @@ fn a_change_of_a_setting_tells_who_made_it() {
         [vec![name(of), old.to_string(), new.to_string()], who.into(), vec![tool.clone()]].concat()
     };
     assert_eq!(adopted, [expect("s", 3, 5), expect("s", 5, 6), expect("other", 3, 4)]);
-    // The cell is left as by a killed setter; the next setter repairs it without waiting.
+    // The cell is left as a killed setter leaves it; the next setter repairs it without waiting.
     use std::os::unix::fs::FileExt;
     use thalweg_space::layout::settings;
     let file = std::fs::OpenOptions::new().write(true).open(space.path().join("settings")).unwrap();
@@ -325,7 +325,7 @@ fn probes_are_switched_by_pattern() {
     assert_eq!(switched.len(), 3);
     let error = reader.set("probe/net.*.on", 2).unwrap_err().to_string();
     assert!(error.contains("0 to 1"), "{error}");
-    // The file ends with half a record, as of a killed process; the next process repairs it.
+    // The file ends with half a record, as a killed process leaves it; the next process repairs the file.
     use std::io::Write;
     let mut file = std::fs::OpenOptions::new().append(true).open(space.path().join("probes")).unwrap();
     file.write_all(&[64, 0, 0, 0, 6, 0, 0, 0, 1, 2, 3]).unwrap();

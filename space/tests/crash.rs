@@ -81,9 +81,10 @@ fn check_killed(path: &Path, reader: &SpaceReader) -> u64 {
     assert!(problem.is_none(), "{problem:?}");
     let (events, lost) = totals(&seen);
     let total = events + lost;
-    // The last event may have been committed and not acknowledged.
+    // The last event may have been committed but not acknowledged.
     assert!((acknowledged..=acknowledged + 1).contains(&total), "{acknowledged} {total}");
-    // A ring of 4 blocks holds at least 3 full ones, and lost events were overwritten before.
+    // A ring of 4 blocks holds at least 3 full ones, so events can only be lost if the ring has overwritten
+    // them.
     assert!(lost == 0 || events >= 3 * (4096 - 32) / 16 - 3, "{events} {lost}");
     let mut next = lost;
     for item in &seen {
@@ -111,7 +112,8 @@ fn a_fork_does_not_write_into_the_parents_ring() {
     #[allow(unsafe_code)]
     let child = unsafe { libc::fork() };
     if child == 0 {
-        // SAFETY: has no precondition. The alarm ends a child that waits for ever, and the test fails.
+        // SAFETY: `alarm` has no precondition. If the child waits for ever, the alarm ends it, and the test
+        // fails.
         #[allow(unsafe_code)]
         unsafe {
             libc::alarm(20);
@@ -124,14 +126,14 @@ fn a_fork_does_not_write_into_the_parents_ring() {
         row.cell(0).store(99, Ordering::Relaxed);
         let refused = space.writer("w2").is_err() && space.live_row(thing, 2).is_err();
         let good = refused && setting.load() == 3;
-        // SAFETY: ends the child at once.
+        // SAFETY: `_exit` has no precondition; it ends the child without running code of other threads.
         #[allow(unsafe_code)]
         unsafe {
             libc::_exit(if good { 0 } else { 1 })
         }
     }
     let mut status = 0;
-    // SAFETY: waits for our own child.
+    // SAFETY: `status` is a valid reference, and the process is a child of this one.
     #[allow(unsafe_code)]
     let waited = unsafe { libc::waitpid(child, &mut status, 0) };
     assert_eq!((waited, status), (child, 0));
@@ -157,7 +159,7 @@ fn clean_leaves_live_kept_and_foreign_ones() {
     };
     let (live, dead, kept, foreign) =
         (space("live", false), space("dead", false), space("kept", true), space("foreign", false));
-    // The process counts as dead, because the one with that pid started at another time.
+    // The process counts as dead, because the live process with that pid started at another time.
     for space in [&dead, &kept, &foreign] {
         change(&space.path().join("space"), thalweg_space::layout::identity::PROCESS_START, &[1]);
     }
@@ -197,7 +199,7 @@ impl SmallDisk {
         let directory = Directory::new("small");
         let target = std::ffi::CString::new(directory.path().to_str().unwrap()).unwrap();
         let options = std::ffi::CString::new(format!("size={kilobytes}k")).unwrap();
-        // SAFETY: all texts end with a zero and live over the call.
+        // SAFETY: all texts end with a zero and live as long as the call.
         #[allow(unsafe_code)]
         let failed = unsafe {
             libc::mount(c"none".as_ptr(), target.as_ptr(), c"tmpfs".as_ptr(), 0, options.as_ptr().cast())
@@ -209,7 +211,7 @@ impl SmallDisk {
 impl Drop for SmallDisk {
     fn drop(&mut self) {
         let target = std::ffi::CString::new(self.0.path().to_str().unwrap()).unwrap();
-        // SAFETY: the text ends with a zero.
+        // SAFETY: the text ends with a zero and lives as long as the call.
         #[allow(unsafe_code)]
         unsafe {
             libc::umount2(target.as_ptr(), libc::MNT_DETACH)
@@ -280,7 +282,8 @@ fn an_archive_goes_on_without_a_hole_when_a_full_disk_has_room_again() {
     };
     let (mut count, mut full) = (0, 0);
     while full < 5 {
-        // The ring holds this many events, so this thread, which also archives, does not wait for itself.
+        // The ring has room for these events, so this thread, which is also the archiver, does not wait for
+        // itself.
         for _ in 0..100 {
             writer.emit(kind, &Counted { count });
             count += 1;
@@ -289,7 +292,8 @@ fn an_archive_goes_on_without_a_hole_when_a_full_disk_has_room_again() {
         match archiver.step() {
             Err(error) => {
                 assert!(error.is_full(), "{error}");
-                // The kernel counts a small file system's pages on each processor, so a page may turn out to be free.
+                // The kernel counts the free pages of a small file system separately on each processor, so a
+                // page may turn out to be free.
                 let again = archiver.step();
                 assert!(again.is_ok() || again.unwrap_err().is_full());
                 assert_eq!(archiver.dropped().unwrap(), 0);
@@ -301,7 +305,7 @@ fn an_archive_goes_on_without_a_hole_when_a_full_disk_has_room_again() {
                     std::thread::sleep(Duration::from_millis(1));
                 }
             }
-            // The block fits into disk space that the archive already has.
+            // The archiver succeeds if the block fits into disk space that the archive already has.
             Ok(_) => std::fs::remove_file(&filler).unwrap(),
         }
     }
@@ -347,7 +351,7 @@ fn maps_come_and_go_while_others_fork() {
             });
         }
         for _ in 0..20 {
-            // SAFETY: the child ends at once.
+            // SAFETY: the child calls only `_exit`, which takes no lock and ends the child at once.
             #[allow(unsafe_code)]
             unsafe {
                 let child = libc::fork();

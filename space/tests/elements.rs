@@ -62,10 +62,10 @@ fn two_thousand_elements_fit_into_sixteen_megabytes() {
     assert_eq!((infos.len(), infos[7].name.as_str(), infos[7].generation), (2240, "path 7", 1));
 }
 
-/// The latest event of each element, of any kind, is the last one that reading everything returns.
+/// The latest event of each element, of any kind, is the last event that reading all events returns.
 #[test]
 fn the_latest_event_is_the_last_one() {
-    /// More words than fit into a line.
+    /// An event with more words than fit into a line of a pool.
     #[derive(Kind)]
     #[kind(name = "test.wide")]
     struct Wide<'a> {
@@ -156,10 +156,10 @@ impl<F: Fn()> Drop for OnDrop<F> {
     }
 }
 
-/// While a writer records as fast as it can, each line that is read holds a single event.
+/// While a writer records as fast as it can, each line that is read holds one whole event.
 #[test]
 fn the_latest_event_is_never_torn() {
-    /// The same number in all words.
+    /// An event with the same number in all its words, so that a torn event is noticed.
     #[derive(Kind)]
     #[kind(name = "test.fourfold")]
     struct Fourfold {
@@ -199,8 +199,8 @@ fn the_latest_event_is_never_torn() {
     });
 }
 
-/// Threads that come and go share a few elements, and the events of each are read as its own until they are
-/// overwritten.
+/// Threads that come and go share a few elements, and the events of each thread are read under its name until
+/// they are overwritten.
 #[test]
 fn ten_thousand_threads_use_a_few_elements() {
     const THREADS: u64 = 10_000;
@@ -213,7 +213,7 @@ fn ten_thousand_threads_use_a_few_elements() {
             .poll(usize::MAX, &mut |item| match item {
                 Item::Event(event) => {
                     let count = event.u64(event.kind.field("count").unwrap());
-                    // The writer's own events name it.
+                    // The events of a writer have its number in their counts.
                     assert_eq!((u64::from(event.writer), event.sequence), (count / 10, count % 10));
                     let next = next.entry(event.writer).or_insert(0);
                     assert_eq!(event.sequence, *next);
@@ -293,8 +293,8 @@ fn owners_of_an_element_keep_their_events_and_losses() {
     assert_eq!(seen.iter().map(event).collect::<Vec<_>>(), expected);
     let info = &SpaceReader::open(space.path()).unwrap().writers().unwrap()[0];
     assert_eq!((info.number, info.name.as_str(), info.generation, info.closed), (4, "d", 4, true));
-    // The next writer overwrites these events. Lost events are attributed to their writer, as far as it is
-    // known.
+    // The next writer overwrites these events. Lost events are attributed to the writer that wrote them, if
+    // that is known.
     emit("e", 400..450);
     let (seen, _) = read_events(space.path());
     let (events, lost) = totals(&seen);
@@ -389,7 +389,7 @@ fn pools_are_archived_too() {
     let (seen, problem) = read_events(space.path());
     assert!(problem.is_none(), "{problem:?}");
     assert_eq!(totals(&seen), (3_000, 0));
-    // The archives can be read without the elements.
+    // The archives can be read after the elements were removed.
     let pool = std::fs::read_dir(space.path()).unwrap().map(|e| e.unwrap().path());
     std::fs::remove_file(pool.into_iter().find(|p| p.extension().is_some_and(|e| e == "pool")).unwrap())
         .unwrap();
@@ -464,8 +464,8 @@ fn elements_may_lie_elsewhere() {
     assert!(!path.exists() && !there[0].exists() && disk.path().exists());
 }
 
-/// A link leads only to a directory with the space's UUID in its name: a process that may write into a space
-/// cannot make others read or remove files elsewhere.
+/// A link to another directory is followed only to a directory with the space's UUID in its name: a process
+/// that may write into a space cannot make others read or remove files elsewhere.
 #[test]
 fn a_link_that_lies_is_told() {
     let directory = Directory::new("lying");

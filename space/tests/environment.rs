@@ -1,6 +1,6 @@
-//! Tests that a place where a space cannot be made or read leads to an error with the place and the reason.
-//! Each test runs in a process of its own, which drops its privileges or changes its mounts; if that is not
-//! permitted, the test is skipped.
+//! Tests that a place where a space cannot be made or read leads to an error that names the place and the
+//! reason. Each test runs in a process of its own, which drops its privileges or changes its mounts; if that
+//! is not permitted, the test is skipped.
 
 mod support;
 
@@ -11,12 +11,12 @@ use thalweg_space::archive::Archiver;
 use thalweg_space::reader::SpaceReader;
 use thalweg_space::{Policy, SettingSpec, Space, SpaceOptions, default_parent, discover};
 
-/// The user nobody; the next constant is a user that is neither nobody nor root.
+/// The user id of `nobody`; the next constant is the id of a user that is neither `nobody` nor root.
 const NOBODY: u32 = 65_534;
 const SOMEBODY: u32 = 54_321;
 
 fn is_root() -> bool {
-    // SAFETY: has no precondition.
+    // SAFETY: `geteuid` has no precondition.
     #[allow(unsafe_code)]
     let user = unsafe { libc::geteuid() };
     if user != 0 {
@@ -26,7 +26,7 @@ fn is_root() -> bool {
 }
 
 fn become_nobody() {
-    // SAFETY: these calls have no precondition, and no other thread of the process uses its user ids.
+    // SAFETY: the calls have no precondition, and no other thread of the process uses its user ids.
     #[allow(unsafe_code)]
     let done = unsafe {
         libc::setgroups(0, std::ptr::null()) == 0 && libc::setgid(NOBODY) == 0 && libc::setuid(NOBODY) == 0

@@ -14,7 +14,8 @@ use thalweg_space::archive::Archiver;
 use thalweg_space::layout::{PAGE, VERSION, element};
 use thalweg_space::reader::SpaceReader;
 
-/// Reads everything in every way. The results do not matter, but reading must end.
+/// Reads everything in a space in every way that a reader has. The results do not matter, but the reading
+/// must end.
 fn read_all(path: &Path) {
     let start = Instant::now();
     read_all_ways(path);
@@ -27,7 +28,7 @@ fn files(path: &Path) -> Vec<PathBuf> {
     files
 }
 
-/// Whether byte `at` of a file with a page of header is unused. Only a sample of such bytes is changed.
+/// Whether byte `at` of a file with a page of header is unused. Of the unused bytes only a sample is changed.
 fn is_unused(at: usize, bytes: &[u8]) -> bool {
     bytes.len() > PAGE && (element::HEADER + 8..PAGE - 8).contains(&at)
 }
@@ -56,7 +57,7 @@ fn every_byte_changed() {
         let file = std::fs::OpenOptions::new().write(true).open(&name).unwrap();
         let sparse = bytes.len() > 2 * PAGE;
         for at in 0..bytes.len() {
-            // In large files the meaningful bytes and a sample of the others are changed.
+            // In large files the bytes of the headers, and a sample of the other bytes, are changed.
             if sparse && at % 509 != 0 && !(PAGE..PAGE + 128).contains(&at) && at >= 128 {
                 continue;
             }
@@ -119,7 +120,7 @@ fn every_file_cut_at_every_length() {
     assert!(read_events(&path).1.is_none(), "the files were put back");
 }
 
-/// A damaged element does not keep the others from being read.
+/// A damaged element does not keep the other elements from being read.
 #[test]
 fn one_cut_element_leaves_the_others_readable() {
     let directory = Directory::new("one");
@@ -183,7 +184,7 @@ fn no_space_is_an_error_that_says_what_to_do() {
 const DAMAGED: u64 = 100_000;
 const READERS: u64 = 2;
 
-/// Many damaged spaces are read in processes with limits of memory and time.
+/// Many damaged spaces are read in processes with limited memory and time.
 #[test]
 fn a_hundred_thousand_damaged_spaces() {
     let directory = Directory::new("damaged");
@@ -224,13 +225,13 @@ fn damaged_spaces_process() {
         if one.is_some_and(|one| one != case) {
             continue;
         }
-        // The file names the case if the process is ended by a signal.
+        // The file names the present case, so that the case is known if a signal ends the process.
         now.write_all_at(format!("case {case:6}").as_bytes(), 0).unwrap();
         child::end_after(60);
         let mut random = Chance::new(case * READERS + reader);
         let choose = &mut |limit| random.below(limit);
         if case % 16 == 0 {
-            // The files are damaged while they are read.
+            // The files are damaged while a reader reads them.
             std::thread::scope(|scope| {
                 scope.spawn(|| (0..4).for_each(|_| template.damage(choose)));
                 read_all_ways(&path);
@@ -305,7 +306,7 @@ fn an_archiver_writes_through_no_link() {
     }
 }
 
-/// An archive that appears while its element is followed is checked like one that existed before.
+/// An archive that appears while a reader follows its element is checked like one that existed before.
 #[test]
 fn a_late_archive_of_other_blocks_is_refused() {
     let directory = Directory::new("late");
@@ -320,7 +321,7 @@ fn a_late_archive_of_other_blocks_is_refused() {
     assert!(error.contains("0002.element and its archive disagree"), "{error}");
 }
 
-/// In sparse files that are larger than any disk, holes are skipped.
+/// When sparse files are read that are larger than any disk, holes are skipped.
 #[test]
 fn huge_files_with_holes_are_read_at_once() {
     let directory = Directory::new("huge");

@@ -1,5 +1,5 @@
-//! Writers with each policy, in memory and on disk, are killed at any moment. Every event that was
-//! acknowledged through a pipe and that the ring must still hold is read, and every event that is read is
+//! Writers with each policy, in memory and on disk, are killed at any moment. The reader gets every event
+//! that was acknowledged through a pipe and that the ring must still hold, and every event that is read is
 //! correct.
 //!
 //! `cargo xtask test --long` runs 300 rounds of each case.
@@ -33,7 +33,7 @@ const OVERWRITE: Policy = Policy::Overwrite;
 const DROP_NEWEST: Policy = Policy::DropNewest;
 const WAIT: Policy = Policy::Wait { timeout: Duration::from_secs(3600) };
 
-/// An acknowledgement of the writer: how many events it emitted, and how many of them it dropped.
+/// An acknowledgement of the writer: how many events it emitted, and how many of these it dropped.
 #[derive(Clone, Copy, Debug, Default)]
 struct Acknowledged {
     emitted: u64,
@@ -112,7 +112,7 @@ fn kill_once(policy: usize, long: u64, round: u64, directory: &Directory) -> u64
         }
         child.kill().unwrap();
         child.wait().unwrap();
-        // Events that the process wrote before it died are read.
+        // The acknowledgements that the process wrote before it died are read to the end.
         while let Some(more) = acknowledgement(&mut child) {
             last = more;
         }
@@ -141,8 +141,8 @@ fn check_killed(policy: usize, long: u64, path: &Path, last: Acknowledged) {
     let within = |what: u64, from: u64| (from..=from + unacknowledged).contains(&what);
     assert!(within(seen.next, last.emitted), "{last:?} {seen:?}");
     match policy {
-        // A long event that was not finished may occupy three blocks, and one with an overwritten beginning
-        // as many.
+        // A long event that was not finished may occupy three blocks, and a long event whose beginning was
+        // overwritten may occupy three more.
         0 if long > 0 => assert!(seen.lost == 0 || seen.since_gap >= 2, "{last:?} {seen:?}"),
         // All blocks except the one being opened are full of events.
         0 => {
@@ -222,7 +222,7 @@ fn space_making_process() {
         space.setting(spec).unwrap().set(4).unwrap();
         let row = space.live_row(support::thing(&space), count).unwrap();
         Archiver::open(space.path()).unwrap().step().unwrap();
-        // The files are left as by a killed process.
+        // The row and the writer are not dropped, so the files are left as a killed process leaves them.
         std::mem::forget((row, writer));
     }
 }

@@ -156,7 +156,7 @@ fn the_drawing_is_true() {
     }
 }
 
-/// Of each type, one.
+/// A kind of event with one field of each type.
 #[derive(Kind)]
 #[kind(name = "golden.sample")]
 struct Sample<'a> {
@@ -264,7 +264,7 @@ fn letter_text(number: usize) -> String {
     (0..LENGTHS[number].0).map(|at| char::from(b'a' + ((number + at / 8) % 26) as u8)).collect()
 }
 
-/// As [`make_golden`], with events that are longer than a block.
+/// Makes a golden space as [`make_golden`] does, with events that are longer than a block.
 #[test]
 #[ignore = "writes tests/golden"]
 fn make_golden_of_long_events() {
@@ -344,7 +344,7 @@ fn golden_space_of_version_1_is_decoded() {
         ("exec.quantum", 100, 64, 4096)
     );
     let row = &reader.live_rows().unwrap()[0];
-    // This golden space was made before rows were described.
+    // This golden space was made by a version that did not describe the kinds of rows.
     assert_eq!((&row.kind, row.code, row.id, row.generation, row.cells[4]), (&None, 2, 42, 1, 1000));
     assert_eq!(reader.name(NameRef(1)).as_deref(), Some("a name"));
     assert_eq!(reader.sites().unwrap()[1].parent, SiteRef(1));
@@ -378,9 +378,9 @@ fn golden_of_settings() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/v1-settings")
 }
 
-/// As [`make_golden`], with settings: one of numbers and one of choices that were set, one whose setter was
-/// killed in the middle, one that was never set. The committed space is from a version without `Affects` and
-/// without leases.
+/// Makes a golden space as [`make_golden`] does, with settings: a setting of numbers and a setting of choices
+/// that were set, a setting whose setter was killed in the middle, and a setting that was never set. The
+/// committed space is from a version without `Affects` and without leases.
 #[test]
 #[ignore = "writes tests/golden"]
 fn make_golden_of_settings() {
@@ -409,7 +409,7 @@ fn make_golden_of_settings() {
     file.write_all_at(&7u64.to_le_bytes(), cell + settings::VALUE as u64).unwrap();
 }
 
-/// [`Seen`] as the Python decoder prints it.
+/// An item in the form in which the Python decoder prints it.
 fn line(seen: &Seen) -> String {
     match seen {
         Seen::Event { time, writer, sequence, kind, fields } => {
@@ -423,7 +423,8 @@ fn line(seen: &Seen) -> String {
     }
 }
 
-/// A decoder in Python that uses only the generated constants reads the same events of the golden space.
+/// A decoder in Python that uses only the generated constants reads the same events of the golden space as
+/// the reader in Rust.
 #[test]
 fn a_decoder_in_python_reads_the_same_events() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../bindings/python");
@@ -441,7 +442,7 @@ fn a_decoder_in_python_reads_the_same_events() {
     }
 }
 
-/// The generated files have every constant of the drawing under its name there.
+/// The generated files have every constant of the drawing, under the name that the drawing gives it.
 #[test]
 fn the_generated_constants_are_those_of_this_build() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../bindings");

@@ -32,7 +32,7 @@ fn reader(space: &Space, tool: &str) -> SpaceReader {
     SpaceReader::open(space.path()).unwrap().called(tool)
 }
 
-/// For each ended lease, the value now, the value under the lease, the reason, and the tool.
+/// For each ended lease: the value now, the value under the lease, the reason, and the tool.
 fn ended(space: &Space) -> Vec<String> {
     let ended = of_kind(space, "space.setting_lease_ended");
     ended.iter().map(|f| format!("{} {} {} {}", f[1], f[2], f[3], f[6].trim_matches('"'))).collect()
@@ -91,7 +91,7 @@ fn a_lease_is_renewed_confirmed_or_given_back() {
     space.see_to_leases().unwrap();
     assert_eq!(setting.load(), 9);
     drop(lease);
-    // A lease that is confirmed before the process checks it is reported, too.
+    // The end of a lease is also reported if the lease was confirmed before the process had seen it.
     tuner.lease("s", 11, Terms::lasting(HOURS)).unwrap().confirm().unwrap();
     space.see_to_leases().unwrap();
     let expected =
@@ -142,7 +142,7 @@ fn what_cannot_be_put_back_has_no_lease() {
     assert!(error.contains("takes no leases"), "{error}");
 }
 
-/// A process that makes no progress holds the lock.
+/// Another process holds the lock and makes no progress.
 #[test]
 fn a_lock_that_is_held_too_long_keeps_no_value() {
     let (_directory, space, setting) = made("locked");
@@ -158,15 +158,16 @@ fn a_lock_that_is_held_too_long_keeps_no_value() {
     assert!(begun.elapsed() > Duration::from_secs(1), "the lock is waited for: {:?}", begun.elapsed());
     assert_eq!(setting.load(), 3);
     drop((file, lease));
-    // A child process that another test starts may inherit the descriptor until it executes its program.
+    // A child process that another test starts may inherit the descriptor of the locked file, and thus hold
+    // the lock, until it executes its program.
     while space.see_to_leases().unwrap() == 0 {
         assert!(begun.elapsed() < PATIENCE);
     }
     assert_eq!((setting.load(), ended(&space)), (3, vec!["3 7 expired tuner".to_string()]));
 }
 
-/// Ends leases until the condition holds. A child process that another test starts may inherit the file's
-/// lock until it executes its program.
+/// Ends leases until the condition holds. A child process that another test starts may hold the lock of the
+/// settings' file until it executes its program, so a lease may end only after several tries.
 fn look_until(space: &Space, is_so: impl Fn() -> bool) {
     let begun = Instant::now();
     loop {
@@ -178,7 +179,8 @@ fn look_until(space: &Space, is_so: impl Fn() -> bool) {
     }
 }
 
-/// With any contents of the file the process keeps working, and the values that it sets are in range.
+/// Whatever the file of settings contains, the process keeps working, and the values that it sets are in
+/// range.
 #[test]
 fn hostile_settings_are_never_trusted() {
     let (_directory, space, setting) = made("hostile");
@@ -252,7 +254,7 @@ fn step() -> impl Strategy<Value = Step> {
 struct Model {
     value: u64,
     confirmed: u64,
-    /// The lease's holder, and whether its time is over.
+    /// The lease's holder, and whether the lease's time is over.
     lease: Option<(u8, bool)>,
 }
 
@@ -334,7 +336,7 @@ proptest! {
 
 // ---- commands
 
-/// A process with a state that commands pause and a place that commands change.
+/// The state of a process: whether commands have paused it, and the place to which commands have moved it.
 #[derive(Debug, PartialEq, Eq)]
 struct Moved {
     paused: bool,
@@ -513,7 +515,7 @@ fn a_lease_whose_holder_is_killed_at_any_moment_is_put_back_in_time() {
         });
         let _over = over;
         for round in 0..ROUNDS {
-            // Half of the leases end with their holder.
+            // Half of the leases have a short time; the others end when their holder dies.
             let lasts = if round % 2 == 0 { Duration::from_millis(50) } else { HOURS };
             let variables = [
                 ("THALWEG_TEST_SPACE", space.path().display().to_string()),
@@ -533,7 +535,7 @@ fn a_lease_whose_holder_is_killed_at_any_moment_is_put_back_in_time() {
                 std::thread::sleep(Duration::from_micros(200));
             }
             latest = latest.max(killed.elapsed().saturating_sub(if lasts == HOURS { NOW } else { lasts }));
-            // The event follows immediately.
+            // The event that reports the end follows immediately.
             while ended(&space).len() <= round {
                 assert!(killed.elapsed() < within + PATIENCE, "round {round}: no event");
                 std::thread::yield_now();

@@ -95,7 +95,8 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
 
     /// For all lengths, blocks and policies, every event is read correctly or counted as lost, whether a
-    /// reader comes at the end, follows, or follows by block. No event is lost if an archiver keeps up.
+    /// reader comes at the end, follows the events, or follows them block by block. No event is lost if an
+    /// archiver keeps up.
     #[test]
     fn long_events_come_back(
         lengths in lengths(),
@@ -122,7 +123,7 @@ proptest! {
             if let Some(archiver) = &mut archiver {
                 archiver.step().unwrap();
             }
-            // Two readers follow, one reads at the end.
+            // Two readers follow the events, and one reads them at the end.
             for (stream, seen) in readers[..2].iter_mut().zip(&mut seen).filter(|_| n % 3 == 0) {
                 seen.read(stream);
             }
@@ -149,8 +150,8 @@ fn an_event_may_fill_all_blocks_but_one() {
         let space = space(&directory, block_bytes, count, Policy::Overwrite);
         let mut writer = space.writer("w").unwrap();
         let kind = writer.declare::<Letter<'static>>().unwrap();
-        // Two words hold the lengths and the number, and each part needs eight bytes; text and bytes each get
-        // half of the rest.
+        // The lengths and the number take two words, and each part of an event takes eight bytes more; the
+        // text and the bytes each get half of the remaining room.
         let room = block_bytes - block::HEADER - 32;
         let fits = (((count - 1) * (room - 8 * room.div_ceil(8 * 4095)) - 16) / 2) & !7;
         let long = text(1, fits + 1);
@@ -176,7 +177,7 @@ fn an_event_may_fill_all_blocks_but_one() {
     }
 }
 
-/// Readers in other threads, by head and by block, while blocks are recycled.
+/// Readers in other threads read up to the newest event, or block by block, while blocks are recycled.
 #[test]
 fn readers_see_no_wrong_long_event() {
     let directory = Directory::new("long-race");
@@ -223,7 +224,7 @@ fn an_event_given_up_in_its_middle_is_counted() {
             [1600]
         }
         fn tails(&self, visit: &mut dyn FnMut(&[u8])) {
-            // Asked for the sizes, and for the bytes.
+            // `tails` is called first for the sizes, and then for the bytes.
             if self.0.replace(self.0.get() + 1) == 0 {
                 return visit(&[7; 1600]);
             }
@@ -261,7 +262,7 @@ fn an_event_given_up_in_its_middle_is_counted() {
     }
 }
 
-/// The latest event of an element may begin many blocks before its end.
+/// The latest event of an element may begin many blocks before the block where it ends.
 #[test]
 fn the_latest_event_may_be_long() {
     let directory = Directory::new("latest");

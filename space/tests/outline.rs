@@ -1,5 +1,5 @@
-//! Tests of outlines: before a time only events of some kinds are read, and only chunks of an archive that
-//! have such events.
+//! Tests of outlines: an outline has only the events of some kinds before a given time, and reads only those
+//! chunks of an archive that have such events.
 
 mod support;
 
@@ -54,8 +54,8 @@ fn is_wanted(kind: &str) -> bool {
     kind != "test.often"
 }
 
-/// Compares an outline with all events: it has the wanted events of each writer, and every event from at most one block
-/// before `until` or the end on.
+/// Compares an outline with all events: the outline has the wanted events of each writer, and all its events
+/// from at most one block before `until`, or before the end, on.
 fn check_outline(all: &[Seen], seen: &[Seen], until: u64, what: &str) {
     let of = |items: &[Seen], wanted: u32| -> Vec<(u64, bool, Seen)> {
         let event = |item: &Seen| match item {
@@ -72,8 +72,8 @@ fn check_outline(all: &[Seen], seen: &[Seen], until: u64, what: &str) {
             let stays = |(n, item): &(usize, &(u64, bool, Seen))| *n >= whole || item.1;
             all.iter().enumerate().filter(stays).map(|(_, item)| item.clone()).collect::<Vec<_>>()
         };
-        // The number of remaining events falls when unwanted events are removed from the end on, so at most
-        // one place gives the number that was seen.
+        // If unwanted events are left out in a growing first part, the number of remaining events only falls;
+        // so at most one such part gives the number that was seen.
         let mut whole = all.len();
         let mut count = all.iter().filter(|item| item.1).count();
         while count < seen.len() && whole > 0 {
@@ -90,8 +90,8 @@ fn check_outline(all: &[Seen], seen: &[Seen], until: u64, what: &str) {
 
 const BLOCK_BYTES: usize = 1024;
 
-/// Events of two writers, some of which are overwritten before they are archived; if `ends` is set, the archive ends
-/// before the events do.
+/// Events of two writers, some of which are overwritten before they are archived; if `is_whole` is set, the
+/// writers wait for the archiver, so no event is overwritten.
 fn kept(chance: &mut Chance, kept: &Path, directory: &Directory, is_whole: bool) -> thalweg_space::Space {
     let policy = if is_whole {
         Policy::Wait { timeout: std::time::Duration::from_secs(3600) }
@@ -195,7 +195,7 @@ fn chunks_without_anything_of_the_outline_are_not_read() {
     // The last block is read with all its events.
     let (few, lost, is_error) = count(u64::MAX);
     assert!((19..19 + 1024 / 16).contains(&few) && lost == 0 && !is_error, "{few}");
-    // Bytes in the middle of the segment belong to events that happen often.
+    // Bytes in the middle of the segment belong to events that happen often, and are damaged here.
     let segment = archive.join("000001.segment");
     let segment = if segment.exists() { segment } else { archive.join("000000.segment") };
     let file = std::fs::File::options().write(true).open(&segment).unwrap();
@@ -216,7 +216,7 @@ fn a_feed_is_focused_on_a_window() {
     let space = kept(&mut chance, &archive, &directory, true);
     let begin = SpaceReader::open(space.path()).unwrap().info().unwrap().clock;
     let mut feed = PathFeed::open(&archive).unwrap();
-    // All events lie before this time, because their times were computed.
+    // All events lie before the time `far`, because their times were computed.
     let far = std::time::Duration::from_secs(1 << 30);
     feed.focus(std::time::Duration::ZERO, far, is_wanted).unwrap();
     let mut count = 0;

@@ -69,7 +69,8 @@ fn a_reader_by_block_in_another_process_sees_no_wrong_event() {
     against_another_process(if is_long_run() { EVENTS_LONG } else { EVENTS }, EventStream::by_block);
 }
 
-/// The same test in one process, for ThreadSanitizer, which cannot observe locks between processes.
+/// Does in one process what the test above does in two, because ThreadSanitizer cannot observe locks between
+/// processes.
 #[test]
 fn readers_in_one_process_see_no_wrong_event() {
     let directory = Directory::new("threads");

@@ -23,15 +23,15 @@ fn joining(session: &Path) -> SpaceOptions {
     }
 }
 
-/// A process of the session: it writes, reports that, and ends with its standard input, unless it is killed
-/// before.
+/// A process of the session: it writes, reports that it has written, and ends with its standard input, unless
+/// it is killed before.
 #[test]
 #[ignore = "run by another test"]
 fn member_process() {
     if std::env::var_os("THALWEG_SESSION").is_none() {
         return;
     }
-    // The session comes from the environment, as `thalweg run` sets it.
+    // The session is named by the environment, as `thalweg run` sets it.
     let space = Space::create(SpaceOptions { name: "member".into(), ..SpaceOptions::default() }).unwrap();
     let mut writer = space.writer("w").unwrap();
     let counted = writer.declare::<Counted>().unwrap();
@@ -44,7 +44,7 @@ fn member_process() {
     space.finish();
 }
 
-/// The events read so far of each process, and whether all were in order of time.
+/// For each process, the number of its next event; the events read so far were in order of time.
 #[derive(Default)]
 struct Read {
     next: BTreeMap<u32, u64>,
@@ -139,7 +139,7 @@ fn clean_leaves_a_session_with_a_living_process() {
     assert!(cleaned.removed.is_empty(), "its processes, this one, live: {cleaned:?}");
 }
 
-/// While processes join, others remove empty directories, and no process loses its directory.
+/// While processes join, another thread removes empty directories, and no process loses its directory.
 #[test]
 fn joining_while_others_clean() {
     let directory = Directory::new("joining");
@@ -222,7 +222,7 @@ fn a_manifest_names_spaces_of_its_own_only() {
     let [mine, theirs] = ["a", "b"].map(|name| directory.path().join(name));
     let spaces = [&mine, &theirs].map(|session| Space::create(joining(session)).unwrap());
     let name: PathBuf = spaces[1].path().file_name().unwrap().into();
-    // A space of that name exists, but it is not the one that joined.
+    // A space of that name exists, but it is not the space that joined the session.
     std::fs::copy(theirs.join("session"), mine.join("session")).unwrap();
     assert_eq!(mine.join(name), spaces[0].path());
     let error = Session::open(&mine).unwrap().events().poll(9, &mut |_, _| {}).unwrap_err().to_string();

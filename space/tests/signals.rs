@@ -33,7 +33,8 @@ fn signals_a_thousand_times_a_second_disturb_nothing() {
     assert!(WRITER.set((signals, counted)).is_ok());
     let mut writer = space.writer("thread").unwrap();
     let mine = writer.declare::<Counted>().unwrap();
-    // SAFETY: the handler only uses atomics and stores, which are async-signal-safe.
+    // SAFETY: the bytes of a `sigaction` may all be zero, all pointers are null or valid, and the handler
+    // only uses atomics and stores, which are async-signal-safe.
     #[allow(unsafe_code)]
     unsafe {
         let mut action: libc::sigaction = std::mem::zeroed();
@@ -44,7 +45,8 @@ fn signals_a_thousand_times_a_second_disturb_nothing() {
         let timer = libc::itimerval { it_interval: every, it_value: every };
         assert_eq!(libc::setitimer(libc::ITIMER_REAL, &timer, std::ptr::null_mut()), 0);
     }
-    // The thread writes its own events, and others through the handler's writer, which signals then find busy.
+    // The thread writes its own events, and other events through the handler's writer, which signals then
+    // find busy.
     let mut own = 0;
     while CALLS.load(Ordering::Relaxed) < SIGNALS * 100 {
         writer.emit(mine, &Counted { count: own });
@@ -54,13 +56,13 @@ fn signals_a_thousand_times_a_second_disturb_nothing() {
             std::thread::sleep(std::time::Duration::from_micros(100));
         }
     }
-    // SAFETY: stops the timer.
+    // SAFETY: an `itimerval` whose bytes are all zero is valid, and stops the timer.
     #[allow(unsafe_code)]
     unsafe {
         let off: libc::itimerval = std::mem::zeroed();
         libc::setitimer(libc::ITIMER_REAL, &off, std::ptr::null_mut());
     }
-    // One more event, which reports those missed before it.
+    // One more event is written, which reports the events that were dropped before it.
     handler(0);
     let (seen, problem) = read_events(space.path());
     assert!(problem.is_none(), "{problem:?}");
@@ -76,8 +78,8 @@ fn signals_a_thousand_times_a_second_disturb_nothing() {
                 if writer == 2 {
                     assert_eq!(count, sequence);
                 } else {
-                    // A signal may come between the choice of the number and the event, so numbers need not
-                    // be in order.
+                    // A signal may come between the choice of an event's number and its writing, so numbers
+                    // need not be in order.
                     last_count = Some(count.max(last_count.unwrap_or(0)));
                 }
             }

@@ -1,8 +1,8 @@
 //! Tests of the data that threads of a process share: writers, readers, collectors, settings, probes,
 //! commands and their audit.
 //!
-//! `cargo xtask test` runs this test under ThreadSanitizer. The test has no test harness, because the
-//! harness's channels use fences, which ThreadSanitizer does not support.
+//! `cargo xtask test` runs this test under ThreadSanitizer. The test runs without the usual test harness,
+//! because the harness's channels use fences, which ThreadSanitizer does not support.
 #![allow(missing_docs)]
 #![allow(clippy::print_stdout)]
 
@@ -24,8 +24,8 @@ const WRITERS: usize = 2;
 const EVENTS: u64 = 20_000;
 const ROUNDS: u64 = 200;
 
-/// The threads of a scope, joined one by one. A scope also waits for threads whose handles were dropped, but
-/// ThreadSanitizer does not see that wait when the thread has ended before its handle is dropped.
+/// The threads of a scope, joined one by one. A scope waits also for threads whose handles were dropped; but
+/// if such a thread has ended before its handle is dropped, ThreadSanitizer does not see the wait.
 struct Threads<'scope, 'env> {
     scope: &'scope Scope<'scope, 'env>,
     spawned: Vec<ScopedJoinHandle<'scope, ()>>,
@@ -204,7 +204,8 @@ fn a_signal_writer_of_many_threads() {
     let (seen, problem) = support::read_events(space.path());
     assert!(problem.is_none());
     let (events, lost) = support::totals(&seen);
-    // Each drop ends a block, so the element's ring is reused from its beginning.
+    // Each count of dropped events ends a block, so the ring is reused from its beginning, and events are
+    // lost.
     assert_eq!(events + lost, 3 * EVENTS);
     assert!(events <= written.into_inner());
 }
@@ -217,8 +218,8 @@ fn main() {
         ("changed_from_outside", changed_from_outside),
         ("a_signal_writer_of_many_threads", a_signal_writer_of_many_threads),
     ];
-    // Lazily made data is made here, because the sanitizer does not see the synchronisation of a library that
-    // is not compiled for it.
+    // `PATTERN` is made before the threads start, because the sanitizer does not see the synchronisation in
+    // the standard library, which is not compiled for it.
     LazyLock::force(&PATTERN);
     for (name, test) in tests {
         test();

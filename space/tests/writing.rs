@@ -12,7 +12,7 @@ use thalweg_space::{
     SiteRef, Space, SpaceOptions, Undo,
 };
 
-/// One of each type.
+/// A kind with a field of each type.
 #[derive(Kind)]
 #[kind(name = "test.every_type")]
 struct EveryType<'a> {
@@ -73,7 +73,7 @@ fn kinds_known_at_run_time_only_are_read_like_others() {
     }
 }
 
-/// An event without fields.
+/// A kind of event without fields.
 #[derive(Kind)]
 #[kind(name = "test.bare")]
 struct Bare;
@@ -121,8 +121,8 @@ proptest! {
         prop_assert_eq!(count, 1);
     }
 
-    /// Events have any times, forwards and backwards, near and far, some the time of the event before. From
-    /// some event on all are read as written, and the earlier ones are counted as lost.
+    /// Events have any times, forwards and backwards, near and far, and some have the time of the event
+    /// before. From some event on all events are read as written, and the earlier ones are counted as lost.
     #[test]
     fn times_and_sequences_come_back(
         steps in prop::collection::vec((0u8..4, any::<i64>(), any::<u8>()), 1..400),
@@ -191,7 +191,7 @@ proptest! {
         prop_assert!(problem.is_none());
         prop_assert_eq!(totals(&seen), (total, 0));
         prop_assert_eq!(&halfway.0, &seen);
-        // The archive can be read without the element.
+        // The archive can be read after the element was removed.
         std::fs::remove_file(space.path().join("0001.element")).unwrap();
         prop_assert_eq!(&read_events(space.path()).0, &seen);
     }
@@ -279,7 +279,7 @@ fn drop_newest_counts_until_a_consumer_reads() {
 }
 
 /// After a large event was dropped, a small one must not be written into the same block, where it would get
-/// the sequence number of the dropped one.
+/// the sequence number of the dropped event.
 #[test]
 fn drops_of_large_events_keep_the_sequence_right() {
     let directory = Directory::new("mixed");
@@ -403,7 +403,7 @@ fn wait_ends_when_the_consumer_is_dead() {
     let space = space(&directory, 512, 2, Policy::Wait { timeout: Duration::from_secs(3600) });
     let mut writer = space.writer("w").unwrap();
     let counted = writer.declare::<Counted>().unwrap();
-    // Process 1 has another start time, as if the consumer's pid was reused.
+    // Process 1 has another start time, as if the consumer had ended and another process had got its pid.
     let header = thalweg_space::layout::element::READER as u64;
     let file = std::fs::OpenOptions::new().write(true).open(space.path().join("0001.element")).unwrap();
     use std::os::unix::fs::FileExt;
@@ -461,7 +461,7 @@ fn writers_are_merged_in_time_order() {
 }
 
 /// A writer overwrites as fast as it can while a reader reads. The reader gets only correct events, and
-/// counts the rest as lost.
+/// counts the others as lost.
 #[test]
 fn concurrent_reader_sees_no_wrong_event() {
     let directory = Directory::new("race");
@@ -569,7 +569,7 @@ fn live_rows_come_and_go_with_generations() {
 #[test]
 fn cells_are_found_by_name_in_rows_of_other_versions_too() {
     mod later {
-        /// A row with one more cell, and in another order.
+        /// A later version of the row, with one more cell and the cells in another order.
         #[derive(thalweg_space::Row)]
         #[row(name = "test.versioned")]
         pub(crate) struct Later {
@@ -599,7 +599,7 @@ fn cells_are_found_by_name_in_rows_of_other_versions_too() {
     let view = &mut views[0];
     assert_eq!(view.read::<Versioned>(), Some(Versioned { count: 8, is_open: true, core: -1 }));
     assert!(view.read::<support::Thing>().is_none());
-    // The row is changed to that of a space of the former version.
+    // The row is changed to what a space of the former version has.
     (view.kind, view.code, view.cells[2]) = (None, 3, 7);
     assert_eq!(view.read::<Versioned>(), Some(Versioned { count: 9, is_open: true, core: 7 }));
     view.code = 2;
@@ -746,7 +746,7 @@ fn a_kind_that_lies_about_its_bytes_is_stopped() {
             [0]
         }
         fn tails(&self, visit: &mut dyn FnMut(&[u8])) {
-            // The first call is for the sizes, the second for the bytes.
+            // The first call is for the sizes of the fields, the second for their bytes.
             let asked = self.0.replace(self.0.get() + 1);
             for _ in 0..if asked == 1 { 1000 } else { 1 } {
                 visit(b"eight by");
@@ -781,7 +781,7 @@ fn a_reader_reads_kinds_with_added_fields() {
     #[derive(Kind)]
     #[kind(name = "test.evolving")]
     struct Evolving<'a> {
-        /// Added before the others.
+        /// A field that a later version added before the others.
         #[field(unit = "ticks")]
         added: u64,
         small: u8,
@@ -821,7 +821,7 @@ fn a_reader_reads_kinds_with_added_fields() {
     assert_eq!(seen, expected);
 }
 
-/// A reader that begins in the middle returns the same events as one that reads everything, from there on.
+/// A reader that begins in the middle returns the same events, from there on, as a reader of all events.
 #[test]
 fn reading_begins_at_a_time_or_a_sequence() {
     let directory = Directory::new("seek");

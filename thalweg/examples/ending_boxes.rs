@@ -25,7 +25,7 @@ fn deeper(depth: usize) -> usize {
     deeper(depth + 1) + room[depth % 256]
 }
 
-/// Ends the process at `<n> = 2` from a generator.
+/// Ends the process at `<n> = 2`, but only when the runtime takes the second record from the box's generator.
 fn later(n: i64, out: &mut Out) {
     out.generate((0..3_i64).map(move |k| {
         if n == 2 && k == 1 {

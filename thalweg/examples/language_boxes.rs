@@ -3,17 +3,17 @@
 
 use thalweg_box::{Out, Text, library};
 
-/// A record for each word of a line.
+/// Emits a record for each word of a line.
 fn words(line: Text, out: &mut Out) {
     line.as_str().split_whitespace().for_each(|word| out.emit((word,)));
 }
 
-/// The word and its length.
+/// Emits the word and its length.
 fn measure(word: Text, out: &mut Out) {
     out.emit((word.as_str(), word.as_str().chars().count() as i64));
 }
 
-/// Half of an even number as the first kind of result, an odd number as the second.
+/// Emits half of an even number as the first kind of result, and an odd number unchanged as the second.
 fn halve(x: i64, out: &mut Out) {
     match x % 2 {
         0 => out.emit((x / 2,)),
@@ -21,14 +21,14 @@ fn halve(x: i64, out: &mut Out) {
     }
 }
 
-/// The sum of two numbers; fails if it is too large.
+/// Emits the sum of two numbers; fails if the sum is too large.
 fn add(a: i64, b: i64, out: &mut Out) -> Result<(), String> {
     let sum = a.checked_add(b).ok_or("the sum is too large")?;
     out.emit((sum,));
     Ok(())
 }
 
-/// Runs once, when the network starts.
+/// Emits one record; the runtime calls the box once, when the network starts.
 fn greet(out: &mut Out) {
     out.emit(("hello, world",));
 }

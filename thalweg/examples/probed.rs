@@ -8,9 +8,9 @@
 //! one call of each. `probed serve LIBRARY`: a server that continues the traces of its messages and calls a C
 //! library; its port goes to standard output. `probed endless SEED 0 THREADS TRUTH`: calls for ever; TRUTH
 //! has two counters a thread: calls begun, calls done. `probed alternate`: calls of `one`, as many as each
-//! line of standard input says; a line is answered by the count so far. `probed library PATH`: calls a C
+//! line of standard input says; after each line the count so far is printed. `probed library PATH`: calls a C
 //! library that calls back. `probed continue TRACEPARENT`: continues a trace and prints the `traceparent` of
-//! a message of its own. `probed accepts TEXT`: succeeds if that is one.
+//! a message of its own. `probed accepts TEXT`: succeeds if TEXT is a valid `traceparent`.
 
 use std::cell::RefCell;
 use std::fmt::Write as _;
@@ -28,9 +28,10 @@ struct World {
     truth: String,
     path: Vec<u32>,
     budget: u32,
-    /// Work that was handed over to later calls: its trace, its callers, its operation.
+    /// Work that was handed over to later calls: its trace, the operations that enclosed it, and its own
+    /// operation.
     later: Vec<(thalweg_probe::Handed, Vec<u32>, usize)>,
-    /// The file name for threads that get work, and the number of such threads.
+    /// The file name for the truth of threads that get work, and the number of such threads.
     handed: (String, u64),
 }
 
@@ -109,7 +110,7 @@ fn operation_2() -> Result<(), ()> {
 
 fn operation_3() -> Result<(), ()> {
     span!("op3");
-    // A span has no result.
+    // A span does not see the operation's result, so a failed call counts as returned.
     enter(3);
     match catch_unwind(body) {
         Ok(result) => {
@@ -123,7 +124,7 @@ fn operation_3() -> Result<(), ()> {
     }
 }
 
-/// A future: each poll is a call, and each but the last returns `Pending`.
+/// An asynchronous operation: each poll of its future is a call, and each but the last returns `Pending`.
 #[probe(errors, name = "op4")]
 async fn operation_4_polled() -> Result<(), ()> {
     for _ in 0..below(3) {
@@ -157,7 +158,7 @@ fn operation_4() -> Result<(), ()> {
 const OPERATIONS: [fn() -> Result<(), ()>; 5] =
     [operation_0, operation_1, operation_2, operation_3, operation_4];
 
-/// A call is made in another thread, in the trace of its caller.
+/// Makes a call in another thread, which continues the trace of the caller.
 fn in_thread() {
     let handed = thalweg_probe::hand_over();
     let (path, file, random) = WORLD.with_borrow_mut(|world| {
@@ -169,8 +170,8 @@ fn in_thread() {
             (world.random, world.path, world.handed.0) = (random | 1, path, file.clone())
         });
         handed.take_over();
-        // If the operation's calls were polls, only the first poll would belong to the work that was handed
-        // over.
+        // The operation is not polled: if its calls were polls, only the first poll would belong to the work
+        // that was handed over.
         call(below(4) as usize, 20);
         write(&file);
     };
@@ -190,7 +191,7 @@ fn call(operation: usize, budget: u32) {
     let _ = catch_unwind(OPERATIONS[operation]);
 }
 
-/// Makes a root call, and the work that it handed over to later calls.
+/// Makes a root call, and then the calls that continue the work it handed over.
 fn root() {
     call(below(OPERATIONS.len() as u64) as usize, 60);
     while let Some((handed, path, operation)) = WORLD.with_borrow_mut(|world| world.later.pop()) {
@@ -201,7 +202,7 @@ fn root() {
     }
 }
 
-/// Writes the calls to a file.
+/// Writes the calls that were made to a file.
 fn write(file: &str) {
     let text = WORLD.with_borrow_mut(|world| std::mem::take(&mut world.truth));
     let file = std::fs::OpenOptions::new().append(true).create(true).open(file);
@@ -264,8 +265,7 @@ fn counting(count: u64) {
     }
 }
 
-/// Makes this many operations and calls each once. Some names are long, and contain characters of many
-/// scripts.
+/// Makes `count` operations and calls each once. Some names are long, and contain characters of many scripts.
 fn many(count: u64) {
     const SCRIPTS: [&str; 8] =
         ["order", "größe", "заказ", "価格", "سعر", "𝒳", "a\"b\\c/d", "two words, a\ttab (it)"];
@@ -312,7 +312,8 @@ fn alternate() {
 #[allow(unsafe_code)]
 fn outer(path: &str) {
     type Work = unsafe extern "C" fn(extern "C" fn(), i32);
-    // SAFETY: the library has a function of this type, which calls what it is given so many times.
+    // SAFETY: the library's function `c_work` has this type; it calls its first argument as often as its
+    // second argument says.
     unsafe {
         let library = libloading::Library::new(path).expect("a library");
         let work: libloading::Symbol<'_, Work> = library.get(b"c_work").expect("its function");
@@ -340,7 +341,7 @@ fn server(traceparent: &str) {
 #[allow(unsafe_code)]
 fn serve(path: &str) {
     type Work = unsafe extern "C" fn(extern "C" fn(), i32);
-    // SAFETY: as in `outer`.
+    // SAFETY: the library's function `c_work` has this type, and the library is never unloaded.
     let work: Work = unsafe {
         let library = Box::leak(Box::new(libloading::Library::new(path).expect("a library")));
         *library.get::<Work>(b"c_work").expect("its function")
@@ -364,7 +365,7 @@ fn serve(path: &str) {
 #[allow(unsafe_code)]
 fn request(traceparent: &str, work: unsafe extern "C" fn(extern "C" fn(), i32)) {
     assert!(thalweg_probe::continue_trace(traceparent));
-    // SAFETY: as in `outer`.
+    // SAFETY: `work` is the function `c_work` of a library that is never unloaded.
     unsafe { work(inner, 2) };
 }
 
@@ -381,7 +382,7 @@ fn main() {
         "many" => many(number(3)),
         mode => {
             let (seed, count, threads, truth) = (number(2), number(3), number(4), arguments[5].as_str());
-            // All threads exist at the same time.
+            // In mode `count` no thread ends before all have counted, so all threads exist at the same time.
             let all_counted = &std::sync::Barrier::new(threads as usize);
             for wave in 1..3 {
                 std::thread::scope(|scope| {

@@ -183,8 +183,8 @@ fn mixed(number: u64) -> u64 {
     number ^ number >> 31
 }
 
-/// Computes this many turns, each of which depends on the one before. A thread that is preempted meanwhile
-/// computes no less.
+/// Computes this many turns, each of which depends on the one before. A thread that is preempted while it
+/// computes loses no turns by that.
 fn compute(turns: u64) {
     let mut number = black_box(1_u64);
     for _ in 0..turns {
@@ -227,8 +227,8 @@ fn jump(turns: u64) {
     black_box(at);
 }
 
-/// The kernel adds 50 us to each sleep of a thread unless the thread asks for less: half of a sleep would
-/// take more than half of its time.
+/// Unless a thread asks for less, the kernel may end each of its sleeps up to 50 us late; a sleep of half the
+/// length would then take more than half of the time.
 fn wake_in_time() {
     thread_local! {
         static TOLD: () = {

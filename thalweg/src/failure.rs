@@ -7,7 +7,7 @@ use crate::Terminal;
 
 type Source = Box<dyn std::error::Error + Send + Sync>;
 
-/// A command's failure. Each kind has one exit code, so scripts can distinguish them.
+/// A command's failure. Each kind of failure has one exit code, so scripts can distinguish them.
 #[derive(Debug)]
 pub(crate) enum Failure {
     /// Bad arguments or files: exit code 2. The text says what is wrong, where, and what to do.
@@ -20,7 +20,7 @@ pub(crate) enum Failure {
     Run(String),
     /// The failure was printed already; only the exit code remains.
     Reported(u8),
-    /// A failure of a run: the exit code is that of its kind.
+    /// A failure of a run; its exit code follows from the kind of the error.
     Host(Error),
 }
 
@@ -37,10 +37,11 @@ impl From<thalweg_scope::Error> for Failure {
 }
 
 impl Failure {
-    /// Exit code for bad arguments and files.
+    /// The exit code for bad arguments and files.
     pub(crate) const USAGE: u8 = 2;
 
-    /// A failure with its code, and a message that says what is wrong, where, and what to do.
+    /// A failure with a stable code, such as E0203, and a message that says what is wrong, where, and what to
+    /// do.
     pub(crate) fn coded(code: &'static str, message: String) -> Failure {
         Failure::Coded(code, message)
     }
@@ -50,12 +51,12 @@ impl Failure {
         Error::usage_of(error).into()
     }
 
-    /// The run failed in this step, with this cause.
+    /// A failure of the run in the step `doing`, with the cause `because`.
     pub(crate) fn run(doing: impl Into<String>, because: impl Into<Source>) -> Failure {
         Error::run(doing).because(because).into()
     }
 
-    /// A failure with its code and its cause.
+    /// A failure with a stable code, such as E0203, and with its cause.
     pub(crate) fn coded_because(
         code: &'static str,
         message: impl Into<String>,

@@ -9,7 +9,7 @@ use crate::table::{Shape, ShapeArguments, Table};
 
 /// The width of sentences if standard output is no terminal.
 const WIDTH: usize = 110;
-/// The least width: narrower text is unreadable.
+/// The least width of sentences: narrower text is unreadable.
 const WIDTH_MIN: usize = 20;
 
 /// Writes a line at once.
@@ -23,9 +23,9 @@ pub(crate) fn say_line(text: &str) -> Result<(), Failure> {
 pub(crate) struct Output {
     writer: BufWriter<io::Stdout>,
     /// Whether to use colours: bold, dim, blue and yellow, which colour-blind persons can distinguish. Colour
-    /// is never the only mark.
+    /// is never the only sign of something.
     pub(crate) colour: bool,
-    /// Characters in a line.
+    /// The number of characters in a line.
     pub(crate) width: usize,
     /// The layout of tables; without a terminal their width is not limited.
     pub(crate) shape: Shape,
@@ -56,7 +56,7 @@ impl Output {
         }
     }
 
-    /// Writes a text unchanged.
+    /// Writes a text as it is, without wrapping it.
     pub(crate) fn text(&mut self, text: &str) -> Result<(), Failure> {
         match &mut self.held {
             Some(held) => held.push_str(text),
@@ -85,7 +85,7 @@ impl Output {
     /// Writes the buffered text.
     ///
     /// # Errors
-    /// A column was chosen that no table has; in this case nothing is written.
+    /// Fails when a chosen column is in none of the tables; in this case nothing is written.
     pub(crate) fn flush(&mut self) -> Result<(), Failure> {
         if let Some(held) = &mut self.held {
             let held = std::mem::take(held);

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use thalweg_space::Space;
 
-/// Removes a space when it is dropped. It has to be dropped after the space and its writers.
+/// Removes a space when it is dropped. A `Removed` has to be dropped after the space and its writers.
 pub(crate) struct Removed(PathBuf);
 
 impl Removed {
@@ -20,7 +20,7 @@ impl Removed {
 
 impl Drop for Removed {
     fn drop(&mut self) {
-        // `thalweg clean` removes what could not be removed here.
+        // An error is ignored, because `thalweg clean` can remove the space later.
         let _ = thalweg_space::discover::remove(&self.0);
     }
 }

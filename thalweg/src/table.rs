@@ -1,8 +1,9 @@
 //! Tables of aligned columns that fit the terminal, without lines.
 //!
 //! If the terminal is too narrow, names are shortened in their middles, prose is wrapped, and then columns
-//! are left out, which a line below the table names. Two rows that differ never look alike: names are
-//! shortened so that their differing parts are kept, and no column is left out that alone distinguishes rows.
+//! are left out; a line below the table names the columns that are left out. Two rows that differ never look
+//! alike: names are shortened so that their differing parts are kept, and no column is left out that alone
+//! distinguishes rows.
 
 mod shape;
 mod shortening;
@@ -31,7 +32,7 @@ enum Content {
     Texts,
     /// Sentences are aligned left and may take several lines.
     Prose,
-    /// Numbers are aligned right and must not be shortened; with `true` they distinguish rows.
+    /// Numbers are aligned right and must not be shortened; with `true` the numbers identify rows.
     Numbers(bool),
 }
 
@@ -95,11 +96,11 @@ impl Table {
     /// Adds a row; `marked` rows are shown in bold.
     pub(crate) fn row(&mut self, cells: Vec<String>, marked: bool) {
         debug_assert_eq!(cells.len(), self.columns.len());
-        // Without this cut, one very long name would make every row as long.
+        // Very long cells are cut, because one very long name would make every row as long.
         self.rows.push((cells.iter().map(|cell| cut(cell).into_owned()).collect(), marked));
     }
 
-    /// A line after the rows.
+    /// Sets a line that is shown below the rows.
     pub(crate) fn more(&mut self, more: Option<String>) {
         self.more = more;
     }
@@ -186,7 +187,8 @@ impl Table {
                 _ => break,
             }
         }
-        // The column that was left out last may have been wider than necessary, so a smaller one may fit.
+        // The column that was left out last may have been wider than necessary, so the widest column of prose
+        // gets the room that remains.
         let total = shown.iter().map(|&n| widths[n] + GAP).sum::<usize>().saturating_sub(GAP);
         let prose = shown.iter().copied().filter(|&n| self.columns[n].content == Content::Prose);
         if let Some(n) = prose.max_by_key(|&n| self.width(n)) {
@@ -196,7 +198,7 @@ impl Table {
         left_out
     }
 
-    /// The column to leave out next; never a column that alone distinguishes rows.
+    /// The column to leave out next, which is never a column that alone distinguishes rows.
     fn droppable(&self, shown: &[usize]) -> Option<usize> {
         let mut candidates: Vec<usize> =
             shown.iter().copied().filter(|&n| self.columns[n].drop > 0).collect();
@@ -231,12 +233,12 @@ impl Table {
         }
     }
 
-    /// Whether different cells stay different in this width.
+    /// Whether different cells of the column are still different when they are shortened to this width.
     fn is_clear_in(&self, n: usize, width: usize) -> bool {
         self.columns[n].content != Content::Names || apart(&self.cells(n), width).is_some()
     }
 
-    /// A column's cells shortened to this width, if any cell has to be shortened.
+    /// A column's cells shortened to the width `width`, if any cell has to be shortened.
     fn shortened(&self, n: usize, width: usize) -> Option<Vec<String>> {
         match self.columns[n].content {
             Content::Names => apart(&self.cells(n), width),
@@ -352,7 +354,7 @@ mod tests {
         table.render(&Shape::of(width))
     }
 
-    /// The texts in the first column of the rows.
+    /// The texts in the first column of a rendered table.
     fn names(rendered: &str) -> Vec<&str> {
         let rows = rendered.lines().skip(1).filter(|line| !line.starts_with('…') && !line.starts_with("  "));
         rows.map(|line| line.split("  ").next().unwrap_or("")).collect()

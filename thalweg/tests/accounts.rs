@@ -1,5 +1,5 @@
 //! Boxes that are slow for a known reason, in real runs: the accounts of their busy time, and the verdicts.
-//! These boxes are slow on any machine; other programs change how slow they are, not the reason.
+//! These boxes are slow on any machine; other programs on the machine change only how slow they are, not why.
 
 mod program;
 
@@ -76,7 +76,7 @@ impl Planted {
         assert!(made.success());
     }
 
-    /// The report of a run on this many records.
+    /// The report of a run on `records` records.
     fn run(&self, records: usize, options: &[&str]) -> Report {
         let output = fed(&mut self.command(options), &records_to(records));
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
@@ -104,13 +104,13 @@ fn account<'r>(report: &'r Report, name: &str) -> &'r BusyAccount {
     component(report, name).work.account.as_ref().expect("its threads were looked at")
 }
 
-/// The fraction of its busy time that a box slept for this reason.
+/// The fraction of its busy time that a box slept for the given reason.
 fn slept(report: &Report, name: &str, what: SleepsFor) -> f64 {
     let account = account(report, name);
     account.asleep.parts()[what as usize] / account.total_ns()
 }
 
-/// Checks that the verdict names this box and the reason for which it sleeps.
+/// Checks that the verdict names the box and the reason for which it sleeps.
 fn check(report: &Report, name: &str, what: SleepsFor) {
     let found = &report.verdict.finding;
     let told = format!("{:?}\n{:?}", report.verdict.words, account(report, name));
@@ -169,7 +169,7 @@ fn a_box_that_waits_for_a_pipe_is_said_to_read_or_to_write() {
     reading.join().expect("it only reads");
 }
 
-/// Reads a pipe, 8 KiB at a time with a pause after each.
+/// Reads a pipe, 8 KiB at a time, with a pause after each 8 KiB.
 fn slow_reader(fifo: &Path, pause: Duration) {
     let mut pipe = std::fs::File::open(fifo).expect("a pipe");
     let mut bytes = [0; 8192];
@@ -184,8 +184,8 @@ fn a_sink_that_waits_for_its_reader_is_said_to() {
     planted.make_fifo();
     let fifo = planted.fifo();
     let place = fifo.display().to_string();
-    // 200 kB a second: any machine writes faster, also without optimisation and with other programs beside
-    // it.
+    // The pipe is read at 200 kB a second, more slowly than any machine writes, also without optimisation and
+    // with other programs beside the test.
     let reading = std::thread::spawn(move || slow_reader(&fifo, Duration::from_millis(40)));
     let report = planted.run(12_000, &["--output", &place]);
     reading.join().expect("it only reads");
@@ -222,12 +222,12 @@ fn what_looking_takes_is_told_and_little() {
     let report = planted.run(30, &[]);
     let processors = report.processors.expect("it was recorded");
     assert!(processors.looks > 10, "{processors:?}");
-    // The budget of sampling, and an allowance for its beginning and end.
+    // Sampling must stay within its budget, with an allowance for its beginning and its end.
     assert!(processors.sampling_ns <= 0.003 * (processors.span_ns + 250e6) + 5e6, "{processors:?}");
     assert!(processors.run_ns >= processors.sampling_ns, "{processors:?}");
 }
 
-/// Feeds a run that does not end by itself, and waits until its report has this verdict.
+/// Feeds a run that does not end by itself, and waits until its report has the verdict `kind`.
 fn live(planted: &Planted, wanted: VerdictKind) -> Report {
     let mut command = planted.command(&["--control"]);
     let mut run = Killed::start(command.stderr(Stdio::null()), planted.folder.path());
@@ -273,7 +273,7 @@ fn boxes_that_wait_for_each_others_locks_are_a_deadlock() {
 fn a_box_that_waits_for_what_never_comes_hangs() {
     let planted = Planted::new(&["cheap", "waits_for_more", "work"], "cheap .. waits_for_more .. work");
     planted.make_fifo();
-    // The FIFO is open for writing, but nothing is written.
+    // The FIFO is kept open for writing, but nothing is written into it.
     let _pipe = std::fs::OpenOptions::new().read(true).write(true).custom_flags(0).open(planted.fifo());
     let report = live(&planted, VerdictKind::Hang);
     let found = &report.verdict.finding;

@@ -1,4 +1,5 @@
-//! The actions of verdicts are valid: `thalweg set` accepts their settings, `thalweg` their commands.
+//! The actions of verdicts are valid: `thalweg set` accepts their settings, and `thalweg` accepts their
+//! commands.
 
 mod planted_run;
 
@@ -15,7 +16,7 @@ use thalweg_host::RunCommand;
 use thalweg_monitor::{Action, CommandLine, NewValue};
 use thalweg_space::mailbox::{Mailbox, Received};
 
-/// The number of networks of each cause.
+/// The number of networks that are made for each cause of a verdict.
 const VARIANTS: u64 = 4;
 
 fn thalweg(arguments: &[&str]) -> Output {
@@ -23,15 +24,15 @@ fn thalweg(arguments: &[&str]) -> Output {
     command.args(arguments).stdin(Stdio::null()).output().expect("thalweg starts")
 }
 
-/// Applies the setting to the run in this space.
+/// Applies the setting to the run with this space.
 fn set(space: &Path, NewValue { setting, value, .. }: &NewValue) {
     let output = thalweg(&["set", space.to_str().expect("UTF-8"), setting, value]);
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "thalweg set {setting} {value}: {said}");
 }
 
-/// Parses the command line with `--help` at its end, which reports errors in the arguments before it without
-/// running the command.
+/// Parses the command line with `--help` added at its end: errors in the arguments before `--help` are
+/// reported, and the command does not run.
 fn parse(CommandLine { command, arguments, .. }: &CommandLine) {
     let mut line = vec![command.as_str()];
     line.extend(arguments.iter().map(String::as_str));

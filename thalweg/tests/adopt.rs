@@ -35,7 +35,7 @@ struct Try {
 }
 
 impl Try {
-    /// A program of these files.
+    /// A folder with one program that consists of these files.
     fn of(files: &[(&str, &str)]) -> Try {
         let folder = tempfile::tempdir().expect("a temporary folder");
         std::fs::create_dir(folder.path().join("program")).expect("it takes folders");
@@ -83,7 +83,7 @@ fn programs_in_the_style_of_s_nets_own() {
     assert_eq!(shown, wanted, "UPDATE=1 writes it anew");
     assert_eq!(output.status.code(), Some(1));
 
-    // The second call compiles nothing, and runs no input that ran successfully before.
+    // The second call compiles nothing, and leaves out the runs whose inputs succeeded before.
     for object in objects(&programs(), folder.path(), &[]) {
         let name = object["name"].as_str().expect("a name");
         // A file that cannot be compiled is tried again.
@@ -118,7 +118,7 @@ fn what_changed_is_compiled_and_run_again() {
         "{why}"
     );
 
-    // A change of the expected output, or of a header, causes another run.
+    // If the expected output or a header has changed, the program is run again.
     write(&tried.program(), "in.expected", "<record type='terminate' />");
     assert_eq!(of(&[])["state"], "runs");
     write(&tried.program(), "f.h", "#define TAKE C4SNetFree(x)\n");

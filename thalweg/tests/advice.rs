@@ -1,9 +1,10 @@
 //! The advice to replicate a box is followed: networks with a slow box are run, diagnosed, and run again with
 //! replicas of the box that the verdict names.
 //!
-//! If the verdict advises replicas, they must gain; if it says that no worker has time for replicas, they
-//! must not gain much. Both variants are compared in pairs of consecutive runs, so that other programs on the
-//! machine affect both. Other advice, such as to move a task, is printed and not judged.
+//! If the verdict advises replicas, they must make the network faster; if it says that no worker has time for
+//! replicas, they must not make it much faster. Both variants are compared in pairs of consecutive runs, so
+//! that other programs on the machine affect both. Other advice, such as to move a task, is printed and not
+//! judged.
 
 #![allow(clippy::print_stdout, reason = "what was gained, for people who look")]
 
@@ -21,9 +22,10 @@ use thalweg_space::{Space, SpaceOptions};
 /// The approximate duration of a run.
 const LASTS: Duration = Duration::from_millis(80);
 const PAIRS: usize = 7;
-/// The largest number of runs that are diagnosed to get an undisturbed one.
+/// The largest number of runs that are diagnosed to get a run that other programs did not disturb.
 const RUNS_MAX: usize = 8;
-/// The factor that replicas must gain if advised, and that they may gain at most if not.
+/// If replicas are advised, the speed-up that they must exceed; otherwise the speed-up that they must not
+/// exceed.
 const GAIN: f64 = 1.1;
 const GAIN_UNADVISED_MAX: f64 = 1.25;
 /// The least number of networks for which the advice is to replicate the slow box.
@@ -34,7 +36,7 @@ struct Planted {
     name: &'static str,
     text: &'static str,
     replicas: i64,
-    /// Every second record goes to the first replica.
+    /// Whether every second record goes to the first replica.
     skewed: bool,
     workers: usize,
     slow_ns: u64,
@@ -123,7 +125,7 @@ const PLANTED: [Planted; 10] = [
     },
 ];
 
-/// Uses the processor for this time.
+/// Uses the processor for `ns` nanoseconds.
 fn work(ns: u64) {
     let begun = Instant::now();
     while begun.elapsed() < Duration::from_nanos(ns) {
@@ -205,7 +207,7 @@ impl Planted {
         runs.find(|verdict| !verdict.finding.rule.starts_with("contention"))
     }
 
-    /// The speed-up by replicas: the median of pairs.
+    /// The speed-up by replicas: the median of the speed-ups of several pairs of runs.
     fn gain(&self) -> f64 {
         let pair = |_| {
             let (plain, replicated) = (self.run(false, false).0, self.run(true, false).0);
@@ -218,7 +220,7 @@ impl Planted {
 }
 
 struct Source {
-    /// The values of the tag, the last first.
+    /// The values that the tag still gets, the next one at the end.
     values: Vec<i64>,
     output: Out<Record>,
 }

@@ -1,4 +1,4 @@
-//! The networks of `apps/`: the same results in every mode and on any number of workers.
+//! The networks of `apps/`: they have the same results in every mode and on any number of workers.
 
 mod des_run;
 
@@ -47,7 +47,7 @@ const MC: App = App {
     arguments: &[],
 };
 
-/// One block a record.
+/// The network that encrypts by DES, with one block in each record.
 const DES: App = App {
     package: "app-des",
     network: "apps/des/des.snet",
@@ -116,7 +116,7 @@ impl App {
         let text = self.input;
         let feeder = std::thread::spawn(move || {
             input.write_all(text.as_bytes()).expect("it reads");
-            // The run goes on as long as the thread holds this end of the pipe.
+            // The pipe stays open, and the run goes on, until the thread drops its end of the pipe.
             input
         });
         let reader = std::thread::spawn(move || {
@@ -174,8 +174,8 @@ fn pictures_are_the_same_whoever_solves_them() {
 #[test]
 fn a_network_of_a_task_a_path_is_said_to_be_of_too_fine_a_grain() {
     for (workers, mode) in WORKERS.into_iter().flat_map(|workers| [(workers, "metrics"), (workers, "full")]) {
-        // If other tests leave the run no processor, the verdict names that, or a preempted dispatch counts
-        // as long work; so one undisturbed run of five is enough.
+        // If other tests leave the run no processor, the verdict names the missing processor, or a preempted
+        // dispatch counts as long work; so it is enough if one run of five has the right verdict.
         let mut kinds = (0..5).map(|_| MC.verdict(workers, mode));
         let named = kinds.any(|kind| kind == "grain" || kind == "contention");
         assert!(named, "{workers} workers, mode {mode}: neither grain nor contention in five runs");
@@ -185,7 +185,7 @@ fn a_network_of_a_task_a_path_is_said_to_be_of_too_fine_a_grain() {
 #[test]
 fn the_colony_finds_the_best_order_however_its_ants_come_back() {
     let schedule: Value = serde_json::from_slice(&ANT.results()).expect("one record");
-    // apps/ant/tests/optimum.rs finds the same cost by comparing all orders.
+    // The test apps/ant/tests/optimum.rs finds the same cost by comparing all orders.
     assert_eq!(schedule["<tardiness>"], 1112);
     let mut order: Vec<u64> = serde_json::from_value(schedule["order"].clone()).expect("numbers");
     order.sort_unstable();
@@ -230,8 +230,8 @@ fn tasks_that_change_workers_change_no_result() {
     }
 }
 
-/// Each path is a stage of ten tasks. The input ends long before the last path, so the stages behind it end
-/// as well.
+/// Each path of the simulation is a stage of ten tasks. The input ends long before the last path has ended,
+/// so the stages that are not needed any more end as well.
 #[test]
 fn a_replication_that_unfolds_keeps_no_stages_behind_it() {
     let option = MC.input.replace("2000", "20000");
@@ -281,7 +281,7 @@ fn what_cannot_be_computed_is_a_failed_record() {
             "1 to 5000 jobs",
         ),
         (&RT, pictures(1, 0, 4), "one solver at least"),
-        // A solver that fails takes its token with it.
+        // A solver that fails loses its token.
         (&RT, pictures(9, 2, 0), "0 × 3 pixels"),
         (&RT, r#"{"<scenes>": 0}"#.to_owned(), "matches no declared input"),
     ] {

@@ -1,5 +1,5 @@
-//! The archive of `cargo xtask dist`, unpacked and tried as its section of the README says, where there is no
-//! toolchain.
+//! The archive of `cargo xtask dist`, unpacked and tried without a toolchain, as the section of the README
+//! about the archive says.
 
 mod des_run;
 mod page;
@@ -17,7 +17,8 @@ fn what_the_readme_says_of_the_archive_works() {
     let archive = |section: &str| section == "Without a toolchain";
     assert!(session::type_in(&page, folder.path(), &[], archive, |_| false) >= 7);
 
-    // The commands of the other sections, except those that need Rust, are executed in the unpacked folder.
+    // The commands in the other sections of the README, except those that need Rust, are executed in the
+    // unpacked folder.
     let unpacked = folder.path().join(name.to_str().expect("UTF-8").trim_end_matches(".tar.gz"));
     let rust = ["Install", "Without a toolchain", "A network of your own", "Two commands"];
     let others = |section: &str| !rust.contains(&section);

@@ -79,7 +79,7 @@ fn compiled(folder: &Path) -> PathBuf {
     built(folder, "hot", &["-O2", "-pthread"])
 }
 
-/// One of the programs of the crate `attach`, compiled with these options.
+/// One of the programs of the crate `attach`, compiled with the given options.
 fn built(folder: &Path, name: &str, options: &[&str]) -> PathBuf {
     let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("../attach/tests/programs");
     let program = folder.join(name);
@@ -103,7 +103,7 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// Waits until something holds, for a minute at most.
+/// Waits until the condition `holds` is true, for a minute at most.
 fn until(what: &str, mut holds: impl FnMut() -> bool) {
     let begin = Instant::now();
     while !holds() {
@@ -183,8 +183,9 @@ fn actions_are_done_and_undone() {
     assert!(!target.attached());
 }
 
-/// Kills the attaching process at any moment: its changes are undone, and the target's results are right all
-/// the time. In some rounds the guard is killed as well; then the next attachment undoes everything.
+/// Kills the attaching process at any moment: each time its changes are undone, and the target's results are
+/// right at any time. In some rounds the process that guards the attachment is killed as well; then the next
+/// attachment undoes everything.
 fn killed(rounds: u64) {
     let folder = tempfile::tempdir().expect("a folder");
     let mut target = Target::start(folder.path(), "4");
@@ -198,7 +199,7 @@ fn killed(rounds: u64) {
         arguments.extend(["--set-var", "level=4"]);
         for some in [
             // The process may be killed while it detaches, or while a thread of the target makes a call for
-            // it.
+            // the attaching process.
             &["--for", "5ms"][..],
             &["--set-arg", "note:0=7"],
             &["--call", "libc.so.6:labs(-12)", "--at", "safe_point"],
@@ -222,7 +223,7 @@ fn killed(rounds: u64) {
         let guard = std::fs::read_to_string(children).unwrap_or_default();
         let has_guard = !guard.trim().is_empty();
         if has_guard && chance.one_in(3) {
-            // The guard may have ended by now.
+            // The process that guards the attachment may have ended by now.
             let _ = Command::new("kill").args(["-9", guard.trim()]).stderr(Stdio::null()).status();
             attaching.kill().expect("it is killed");
             attaching.wait().expect("it ends");
@@ -240,7 +241,7 @@ fn killed(rounds: u64) {
     assert!(attached > 0, "no round got as far as to attach");
     let ended = target.ask("end");
     assert!(ended.ends_with(" 0"), "{ended}");
-    // The target may have recorded a changed argument last.
+    // Only the argument that the target recorded last may still be a changed one.
     assert!(target.ask("ask").starts_with("value 3 0 "));
     println!("{attached} of {rounds} were killed while attached, {made_up_for} together with their guards");
 }
@@ -307,7 +308,7 @@ fn the_costliest_points_are_taken_away() {
     let mut attaching = Attaching::start(folder.path(), &[&["attach", &pid], &points[..], &limits].concat());
     let said = attaching.says("is taken away");
     assert!(said.contains("work costs ") && said.contains("are allowed"), "{said}");
-    // The point that costs nothing is still attached.
+    // The point that costs nothing was not removed.
     assert!(target.attached() && target.code() != code);
     assert!(ran(folder.path(), &["detach", &pid]).status.success());
     attaching.ends();
@@ -352,7 +353,7 @@ fn points_and_values_are_set_from_outside() {
         assert_eq!(target.ask("note 1"), "noted");
         target.ask("ask") == "value 6 0 8"
     });
-    // A change with a lease is undone by itself.
+    // A change with a lease is undone by the attaching process when the lease ends.
     let lent = ran(folder.path(), &["set", "attach-hot", "point/note.arg0", "9", "--for", "100ms"]);
     assert!(lent.status.success(), "{}", text(&lent.stderr));
     until("the lease ends", || {
@@ -452,8 +453,8 @@ fn functions_are_listed_and_unknown_ones_refused() {
     assert!(!target.attached());
 }
 
-/// One of several `thalweg attach` that were started at once, which waits for a library, so that nothing of
-/// it is in the target yet.
+/// One of several processes `thalweg attach` that are started at once; it waits for a library that is never
+/// loaded, so nothing of it is in the target yet.
 fn waits_for_library(folder: &Path, target: &Target) -> Attaching {
     Attaching::start(folder, &["attach", &target.pid(), "--count", "libnever.so:work"])
 }
@@ -476,7 +477,8 @@ fn of_several_at_once_one_has_the_process() {
         std::io::Read::read_to_string(&mut other.said, &mut said).expect("text");
         assert!(said.contains(&expected) && said.trim_end().lines().count() == 1, "{said}");
     }
-    // The claim of a killed process is free at once, and the next attachment counts calls.
+    // The claim of a killed attaching process on the target ends at once, and the next attachment counts
+    // calls.
     first.child.kill().expect("it is killed");
     first.child.wait().expect("it ends");
     let mut next = Attaching::start(folder.path(), &["attach", &target.pid(), "--count", "work"]);
@@ -501,8 +503,8 @@ fn one_that_waits_for_a_library_is_detached() {
     waiting.ends();
 }
 
-/// The claim holds across containers where the kernel's process descriptors are files of their own: from
-/// Linux 6.9 on.
+/// Also a process in another container is refused an attachment, if the kernel's process descriptors are
+/// files of their own, as from Linux 6.9 on.
 #[test]
 fn a_second_one_in_another_container_is_refused() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -510,7 +512,7 @@ fn a_second_one_in_another_container_is_refused() {
     let mut first = waits_for_library(folder.path(), &target);
     first.says("waiting for it to load one");
     let mut second = Command::new("unshare");
-    // Another view of all processes: the same numbers, another `/proc`.
+    // The second process sees all processes with the same numbers, but through another `/proc`.
     second.args(["--mount", "--mount-proc", env!("CARGO_BIN_EXE_thalweg")]);
     second
         .args(["attach", &target.pid(), "--count", "work", "--for", "5ms"])
@@ -570,7 +572,8 @@ fn programs_that_changed_their_user_are_refused() {
     assert!(!target.attached());
 }
 
-/// Any process can hold the lock that stands for an attachment: it is named, and not ended.
+/// Any process can hold the lock that an attaching process holds: the error names such a process, and it is
+/// not ended.
 #[test]
 fn a_holder_of_the_lock_that_did_not_attach_is_left_alone() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -670,7 +673,7 @@ fn calls_are_counted_by_their_callers() {
     }
 }
 
-/// What `kept` has of each call: arguments and result.
+/// The arguments and the result of each call in the member `kept`.
 fn values(object: &serde_json::Value) -> Vec<(Vec<String>, serde_json::Value)> {
     let value =
         |argument: &serde_json::Value| format!("{} = {}", argument[0].as_str().expect("a name"), argument[1]);
@@ -717,12 +720,12 @@ fn arguments_have_their_types_where_debugging_information_is() {
             "float more = 0.5",
         ];
         assert_eq!(scaled, [(expected.map(str::to_owned).to_vec(), serde_json::json!(-9.5))], "{said}");
-        // What stands behind a structure by value has no certain place.
+        // A parameter after a structure that is passed by value has no certain place, so it is not shown.
         assert_eq!(area, [(vec!["unsigned char unit = 200".to_owned()], serde_json::json!(12))], "{said}");
     }
 }
 
-/// With `--events` each call is an event, as of a program with probes.
+/// With `--events` each call is an event, like a call of a program with probes.
 #[test]
 fn every_call_is_an_event() {
     let folder = tempfile::tempdir().expect("a folder");

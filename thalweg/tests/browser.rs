@@ -65,7 +65,7 @@ fn check(browser: &mut Browser, report: &Value) {
     assert_eq!(rows.as_array().expect("rows").len(), components.len());
     for (row, component) in rows.as_array().expect("rows").iter().zip(components) {
         assert_eq!(row[0], component["path"]);
-        // Two readers of a decimal number may differ in its last bit.
+        // Two programs that read the same decimal number may differ in its last bit.
         let says = |at: usize, told: &Value| {
             let said = row[at].as_str().filter(|text| !text.is_empty());
             let said: Option<f64> = said.map(|text| text.parse().expect("a number"));
@@ -104,27 +104,27 @@ fn a_kept_run_is_shown_as_it_is_reported() {
     let (page, report) = page_and_report(&des(folder.path()), folder.path());
     browser.open_file(&page);
     check(&mut browser, &report);
-    // The page requested no address but the file itself.
+    // The page loaded nothing but the file itself.
     assert!(
         browser.requests().iter().all(|address| address.starts_with("file://")),
         "{:?}",
         browser.requests()
     );
 
-    // Every busy nanosecond of the tasks' spans is in the report.
+    // The spans of the tasks add up to the busy time in the report.
     let busy = browser.value(
         "window.thalweg.spans.tasks.map((lane, n) => [window.thalweg.data.timeline.tasks[n].component, lane.before[0][lane.size]]).reduce((all, [path, ns]) => { all[path] = (all[path] || 0) + ns; return all; }, {})",
     );
     for component in report["components"].as_array().expect("a list") {
         let told = component["work"]["busy_ns"].as_f64().expect("full");
         let drawn = busy[component["path"].as_str().expect("text")].as_f64().unwrap_or(0.0);
-        // A span is drawn with the time for which its thread had no processor, which the report counts
-        // elsewhere.
+        // A span also covers the time in which its thread had no processor, and which the report does not
+        // count as busy.
         let rounded = component["work"]["dispatches"].as_f64().expect("full");
         assert!(drawn >= told - rounded, "{}: {told} reported, {drawn} drawn", component["path"]);
     }
 
-    // The keys have the same effect as the mouse.
+    // The keyboard has the same effect as the mouse.
     let window = |browser: &mut Browser| {
         browser
             .value("[window.thalweg.from, window.thalweg.to]")
@@ -165,7 +165,7 @@ fn a_kept_run_is_shown_as_it_is_reported() {
     assert!(brushed[0] > 0.1 * whole[1] && brushed[1] < 0.9 * whole[1], "{brushed:?} of {whole:?}");
     browser.key("Escape");
 
-    // A click on a component hides the others.
+    // A click on a component hides the other components.
     browser.value("window.thalweg.choose('des/initial')");
     assert_eq!(browser.value("document.querySelectorAll('#tab tbody tr').length"), 1);
     assert!(browser.troubles().is_empty(), "{:#?}", browser.troubles());
@@ -189,7 +189,7 @@ fn a_message_that_is_pointed_at_lights_its_story() {
         "JSON.stringify(window.thalweg.data.stories[0].story.hops) === JSON.stringify(({told}).hops)"
     );
     assert_eq!(browser.value(&same), true, "{told}");
-    // The message is in the list, and in the timeline at the place where it was read.
+    // The message is highlighted in the list, and in the timeline at the place where it was read.
     browser.value("window.thalweg.openTab('messages')");
     browser.value("document.querySelector('#tab tbody tr').dispatchEvent(new PointerEvent('pointerenter'))");
     assert!(browser.value("window.thalweg.lit === window.thalweg.data.stories[0]") == true);
@@ -212,13 +212,14 @@ fn names_with_markup_are_text() {
     let space = folder.path().join("</script><script>window.hit=1<!--<img src=x onerror=window.hit=1>");
     let input: String = (0..100).map(|n| format!("{{\"<n>\": {n}}}\n")).collect();
     program::run(&[&net, "--monitor", "full", "--keep", "--space", space.to_str().expect("UTF-8")], &input);
-    // The command line, with the space's path, is in the report, and so in the page, as text and as data.
+    // The report has the command line, in which the space's path is, so the page has the path as text and as
+    // data.
     let (page, report) = page_and_report(&space, folder.path());
     let text = std::fs::read_to_string(&page).expect("a page");
     assert!(!text.contains("<img src=x"), "markup of a name stands in the page");
     browser.open_file(&page);
     check(&mut browser, &report);
-    // The names are also tested as data of a page whose names are all markup.
+    // The names are also tested in a page all of whose names are markup.
     browser.value(
         "(() => { const odd = '<img src=x onerror=\"window.hit=1\"></table>'; const data = structuredClone(window.thalweg.data); \
          const walk = (o) => { for (const k of Object.keys(o)) { if (typeof o[k] === 'string' && !['schema', 'kind', 'what', 'role'].includes(k)) o[k] = odd; else if (o[k] && typeof o[k] === 'object') walk(o[k]); } }; \
@@ -368,7 +369,7 @@ fn a_live_page_follows_applies_undoes_and_survives_the_end() {
         .value("window.thalweg.server.apply({ set: { setting: 'exec.quantun', value: '1', gain: null } })");
     browser.wait("document.getElementById('state').textContent.includes('did you mean `exec.quantum`')");
 
-    // The run ends, the page stays.
+    // When the run ends, the page stays usable.
     drop(run.child.stdin.take());
     run.end(0);
     reading.join().expect("all was read");
@@ -398,7 +399,7 @@ fn strangers_are_refused() {
     assert_eq!(status(&view.get(&good, "Origin: http://evil.example\r\n")), "403");
     assert_eq!(status(&view.get(&good, "Origin: null\r\n")), "403");
     assert_eq!(status(&view.get(&good, "Sec-Fetch-Site: cross-site\r\n")), "403");
-    // A foreign name that resolves to this machine.
+    // The server is addressed by a foreign name that resolves to this machine.
     let rebound =
         view.ask(&format!("GET {good} HTTP/1.1\r\nHost: evil.example\r\nConnection: close\r\n\r\n"));
     assert_eq!(status(&rebound), "403");

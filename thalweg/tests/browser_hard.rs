@@ -72,7 +72,7 @@ fn every_panel_shows_des_while_it_runs_and_in_the_end_what_the_report_says() {
     browser.open(&view.address);
     browser.wait("window.thalweg.data.live.sequence > 3 && window.thalweg.data.report.components.length > 5");
     every_tab(&mut browser);
-    // The page agrees with its data of the same moment.
+    // The page, which is paused here, agrees with the data from which it was made.
     browser.value("window.thalweg.paused = true; window.thalweg.openTab('components')");
     assert!(
         browser.value(
@@ -161,7 +161,7 @@ fn all_processes_of_a_session_are_on_one_page() {
         browser.text("document.getElementById('verdict-text').textContent"),
         report["verdict"]["text"]
     );
-    // Each process has its lanes on one time axis: the second began when the first had ended.
+    // Each process has its lanes on one time axis: the second process began when the first process had ended.
     let lanes = browser.value("window.thalweg.timeline.rows().map((row) => row.title)");
     let lanes: Vec<&str> =
         lanes.as_array().expect("rows").iter().map(|row| row.as_str().expect("text")).collect();
@@ -232,7 +232,7 @@ fn what_a_tuner_decided_stands_on_the_page() {
     reading.join().expect("all was read");
 }
 
-/// A program with probes.
+/// A program with probes, in C.
 const SHOP: &str = r#"
 #include "thalweg_probe.h"
 static int price(int item) { THALWEG_PROBE(); return item * 3; }
@@ -272,7 +272,7 @@ fn calls_of_a_program_with_probes_stand_on_the_page() {
                 (&operation["name"], Some(&operation["count"].to_string()[..]))
             );
         }
-        // The tree: price below order.
+        // The page has the calls as a tree, with `price` below `order`.
         let tree = browser.value(&rows.replace("AT", "1"));
         assert_eq!((tree[0][0].as_str(), tree[0][1].as_str()), (Some("order"), Some("1000")));
         assert_eq!((tree[1][0].as_str().map(str::trim), tree[1][1].as_str()), (Some("price"), Some("2000")));
@@ -293,7 +293,7 @@ fn two_runs_stand_beside_one_another() {
     html(&new, &["--compare", old.to_str().expect("UTF-8")], &file);
     browser.open_file(&file);
     check_comparison(&mut browser, &old, &new);
-    // The served page shows the same.
+    // The page that `thalweg view` serves shows the same comparison as the file.
     let view = View::start(&new, &["--compare", old.to_str().expect("UTF-8")]);
     browser.open(&view.address);
     browser.wait("window.thalweg.other !== null");
@@ -309,7 +309,7 @@ fn check_comparison(browser: &mut Browser, old: &Path, new: &Path) {
     }
     let figures = browser.value("[...document.querySelectorAll('#tab table')][0].tBodies[0].rows.length");
     assert_eq!(figures, 7);
-    // Messages of each component in both runs.
+    // The second table has the messages of each component in both runs.
     let rows = browser.value("[...[...document.querySelectorAll('#tab table')][1].tBodies[0].rows].map((row) => [...row.cells].slice(0, 3).map((cell) => cell.dataset.value ?? cell.textContent))");
     for (at, space) in [(1, old), (2, new)] {
         for component in report_of(space)["components"].as_array().expect("components") {
@@ -344,7 +344,7 @@ fn the_page_outlives_a_killed_run_and_finds_a_server_that_is_started_anew() {
     assert_ne!(view.child.id(), server);
     browser.value("window.thalweg.marked = window.thalweg.data");
     browser.wait("window.thalweg.data !== window.thalweg.marked && !document.getElementById('state').textContent.includes('does not answer')");
-    // The run is killed: the page stays, and says so.
+    // The run is killed: the page stays, and says that the run was killed.
     run.child.kill().expect("it lives");
     run.child.wait().expect("it ends");
     browser.wait("document.getElementById('state').textContent.includes('gone')");
@@ -485,7 +485,7 @@ fn a_page_of_another_origin_gets_nothing_and_changes_nothing() {
 #[ignore = "needs a browser: cargo xtask test --only pictures"]
 fn the_page_looks_as_it_did() {
     let Some(mut browser) = browser("the_page_looks_as_it_did") else { return };
-    // The data are constant, from a report that other tests read too.
+    // The data are constant, and come from a report that other tests read, too.
     let report: thalweg_monitor::Report =
         serde_json::from_str(include_str!("data/report.json")).expect("a report");
     let timeline = thalweg_view::TimelinePage {
@@ -520,7 +520,7 @@ fn the_page_looks_as_it_did() {
         let shot = shot["data"].as_str().expect("a picture").to_owned();
         let golden = des_run::root().join(format!("thalweg/tests/data/page-{theme}.png"));
         if std::env::var_os("UPDATE").is_some() {
-            // Decoded by the browser's own reader of base64.
+            // The picture is decoded by the browser itself, which can read base64.
             let bytes = browser.value(&format!("[...atob('{shot}')].map((c) => c.charCodeAt(0))"));
             let bytes: Vec<u8> =
                 bytes.as_array().unwrap().iter().map(|byte| byte.as_u64().unwrap() as u8).collect();

@@ -16,7 +16,7 @@ fn succeed(command: &mut Command) -> Output {
     output
 }
 
-/// The path of a shared library whose place only one of the compilers knows.
+/// The path of a shared library whose place only the compiler knows.
 fn runtime(name: &str) -> Option<String> {
     let output = Command::new("c++").arg(format!("-print-file-name={name}")).output().ok()?;
     let path = String::from_utf8(output.stdout).ok()?.trim().to_owned();
@@ -33,7 +33,8 @@ fn library(compiler: &str, standard: &str, sources: &[PathBuf], include: &Path, 
     library
 }
 
-/// The command `thalweg` that can load libraries with sanitizers; a memory leak makes it fail with 99.
+/// The command `thalweg`, prepared to load libraries with sanitizers; a memory leak makes it fail with exit
+/// code 99.
 fn sanitized() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_thalweg"));
     let preload: Vec<String> =
@@ -44,7 +45,8 @@ fn sanitized() -> Command {
     command
 }
 
-/// Exit code, lines of standard output in order of their text, and standard error of a run on these lines.
+/// Runs a network on the given lines; the result is the exit code, the lines of standard output in sorted
+/// order, and standard error.
 fn run(network: &Path, library: &Path, lines: &str, workers: &str) -> (Option<i32>, Vec<String>, String) {
     let mut command = sanitized();
     command.arg("run").arg(network).arg("--boxes").arg(library).args(["--workers", workers]);
@@ -160,7 +162,7 @@ fn what_a_box_prints_is_no_record() {
     let (out, said) = run(&[]);
     assert_eq!(out, "{\"x\": 1}\n{\"x\": 2}\n", "{said}");
     assert_eq!((said.matches(printed).count(), said.matches("loaded\n").count()), (2, 1), "{said}");
-    // This box is the only owner of the value.
+    // With `--output` the records go to a file, so standard output has only what the box prints.
     let file = folder.path().join("records.jsonl");
     let (out, said) = run(&["--output", file.to_str().unwrap()]);
     assert_eq!(out, format!("loaded\n{}", printed.repeat(2)), "{said}");

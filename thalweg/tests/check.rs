@@ -4,7 +4,7 @@ use std::process::{Command, Output};
 
 use tempfile::TempDir;
 
-/// A directory of its own with these files.
+/// A new directory with the given files.
 fn directory(files: &[(&str, &str)]) -> TempDir {
     let dir = tempfile::tempdir().unwrap();
     for (file, text) in files {
@@ -17,7 +17,8 @@ fn thalweg(dir: &TempDir, arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_thalweg")).args(arguments).current_dir(dir).output().unwrap()
 }
 
-/// Checks `main.snet` among these files; the exit code, and `CODE file:line:column` of each diagnostic.
+/// Checks `main.snet` among the given files; returns the exit code, and `CODE file:line:column` of each
+/// diagnostic.
 fn check(files: &[(&str, &str)]) -> (i32, Vec<String>) {
     let output = thalweg(&directory(files), &["check", "main.snet", "--json"]);
     let lines = String::from_utf8(output.stdout).unwrap();

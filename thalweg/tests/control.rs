@@ -41,7 +41,8 @@ fn fifty_networks_under_load_lose_nothing() {
     let written = written.join().expect("it wrote");
     let lines = read.join().expect("it read");
     let said = run.end(1);
-    // Every number occurs once, in order or reported as failed: 0 / (n % 7) fails on every seventh.
+    // Every number occurs once, either in the output, which is in order, or reported as failed, because 0 /
+    // (n % 7) fails on every seventh number.
     let number = |line: &String| {
         let record: serde_json::Value = serde_json::from_str(line).expect("JSON");
         (record["<n>"].as_u64().expect("a number"), record["<mark>"].as_i64().expect("a number"))
@@ -134,7 +135,7 @@ fn what_was_changed_for_a_while_is_taken_back_by_a_run_that_has_nothing_to_do() 
         settings.into_iter().find(|setting| setting.name == "exec.quantum").expect("there is one")
     };
     let until = Instant::now() + Duration::from_secs(20);
-    // The run announces that it handles leases with its first check of them.
+    // The run announces that it handles leases when it checks leases for the first time.
     while reader.lease("exec.order", 1, Terms::lasting(Duration::from_millis(1))).is_err() {
         assert!(Instant::now() < until, "it takes no leases");
         std::thread::sleep(Duration::from_millis(1));
@@ -176,7 +177,7 @@ fn what_was_changed_for_a_while_is_taken_back_by_a_run_that_has_nothing_to_do() 
     let output =
         des_run::thalweg().arg("stop").arg(&space).args(["--for", "1s"]).output().expect("it starts");
     assert_eq!(output.status.code(), Some(2), "nothing takes an end back");
-    // The run continues reading by itself.
+    // The run continues reading without a command, because the lease of the pause has ended.
     let mut input = run.child.stdin.take().expect("piped");
     input.write_all(b"{\"<n>\": 1}\n").expect("the pipe takes it");
     let mut line = String::new();

@@ -1,8 +1,8 @@
 //! A run killed at a random moment leaves a space that can be read, with every committed event of every
 //! worker.
 //!
-//! Counters that are independent of the events give the expected events: when a dispatch ends, its events are
-//! committed first, and only then are the live rows of its streams and of its worker written.
+//! Counters that are independent of the events tell which events must be there: when a dispatch ends, its
+//! events are committed first, and only then are the live rows of its streams and of its worker written.
 
 mod des_run;
 
@@ -31,7 +31,8 @@ fn seen(reader: &SpaceReader, context: &str) -> Seen {
     let mut seen = Seen::default();
     let mut events = reader.events();
     let mut last_time = 0;
-    // The streams of each writer's bases, by the number that its dispatches name.
+    // For each writer, and each number of a base that its dispatches name, the input and output stream of
+    // that base.
     let mut streams: HashMap<(u32, u64), (u64, u64)> = HashMap::new();
     loop {
         let taken = events.poll(100_000, &mut |item| match item {
@@ -49,8 +50,8 @@ fn seen(reader: &SpaceReader, context: &str) -> Seen {
                     "exec.dispatch_base" => {
                         streams.insert((event.writer, count("number")), (count("input"), count("output")));
                     }
-                    // The streams with which a task is made are the base of its dispatches, if the event has
-                    // a number for them.
+                    // The streams in the event of a task's creation are the base of its dispatches, if the
+                    // event has a number for them.
                     "exec.task_created" => {
                         streams
                             .insert((event.writer, count("base_number")), (count("input"), count("output")));
@@ -93,7 +94,7 @@ fn check(space: &Path, context: &str) -> Seen {
                 at_least(&seen.written, "written");
                 at_least(&seen.read, "read");
             }
-            // The size of a message is taken after its dispatch was recorded.
+            // The size of a message is recorded after the dispatch that wrote the message.
             "exec.message_sizes" => at_least(&seen.written, "messages"),
             "exec.worker" => {
                 let committed = cell("events");
@@ -140,7 +141,7 @@ fn a_killed_run_shows_every_committed_event() {
         while Instant::now() < deadline {
             std::thread::sleep(Duration::from_micros(200));
         }
-        // This sends SIGKILL; the run may have ended just before.
+        // `kill` sends SIGKILL; the run may have ended just before.
         child.kill().expect("a child of ours");
         let child_was_killed = child.wait().expect("a child of ours").code().is_none();
         if !space.join("space").exists() {

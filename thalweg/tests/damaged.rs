@@ -1,5 +1,5 @@
 //! Reports on damaged spaces: half-written and lost blocks, cut files, another version, a message that does
-//! not exist. Missing data are named, never guessed.
+//! not exist. The reports name missing data and never guess them.
 
 mod planted_run;
 
@@ -14,7 +14,7 @@ use planted_run::{Place, build, runtime_of, space_of_blocks};
 use thalweg_monitor::Report;
 use thalweg_space::layout::{element, identity};
 
-/// Bytes of a block of these spaces: about a thousand events.
+/// The bytes of a block of the spaces in this test: a block has about a thousand events.
 const BLOCK: u64 = 1 << 15;
 
 /// The duration of a run; on a busy machine the run goes on until there are a few blocks.
@@ -47,7 +47,7 @@ fn fullest_in(space: &Path) -> PathBuf {
     elements.max_by_key(|file| head(file)).expect("there are elements")
 }
 
-/// Bytes that were written into an element.
+/// Counts the bytes that were written into an element.
 fn head(file: &Path) -> u64 {
     let mut word = [0; 8];
     std::fs::File::open(file).unwrap().read_exact_at(&mut word, element::HEAD as u64).unwrap();
@@ -74,8 +74,8 @@ fn note<'r>(report: &'r Report, code: &str) -> &'r str {
     &found.unwrap_or_else(|| panic!("no note {code}: {:?}", report.notes)).text
 }
 
-/// Checks that counts come from the totals, which lost events cannot falsify, and that figures which need the
-/// lost events are left out.
+/// Checks that counts come from the totals, which lost events cannot falsify, and that the report leaves out
+/// figures for which the lost events would be needed.
 fn is_honest(damaged: &Report, whole: &Report) {
     assert!(whole.window.complete && !damaged.window.complete);
     assert_eq!(damaged.throughput.messages_in, whole.throughput.messages_in);
@@ -90,7 +90,7 @@ fn a_lost_block_is_a_gap_and_is_counted() {
     let whole = report(&place);
     let file = fullest(&place);
     assert!(head(&file) > 2 * BLOCK, "the run was too short: {} bytes", head(&file));
-    // A block without its number is not recognised as a block.
+    // A block whose number was overwritten is not recognised as a block.
     write_at(&file, element::DATA as u64 + BLOCK, &[0; 8]);
     let damaged = report(&place);
     is_honest(&damaged, &whole);
@@ -105,7 +105,7 @@ fn a_half_written_block_is_read_up_to_where_it_breaks_off() {
     let place = ended();
     let whole = report(&place);
     let file = fullest(&place);
-    // The second half of a block was never written: of one well before the end, where the totals are.
+    // The second half of a block is wiped; the block lies well before the end, where the totals are.
     let block = head(&file) / BLOCK - 2;
     write_at(&file, element::DATA as u64 + block * BLOCK + BLOCK / 2, &vec![0; BLOCK as usize / 2]);
     let damaged = report(&place);

@@ -54,14 +54,15 @@ fn accounts_add_up(report: &Value, mode: &str, context: &str) {
             shares += 1;
         }
     }
-    // Without the clock there are no shares; with it every task and worker has its own.
+    // In mode `off` no times are measured, so there are no shares; in the other modes every task and worker
+    // has shares.
     assert!(mode == "off" || shares > 20, "{context}: only {shares} rows have shares");
 
     if mode == "full" {
         // Every message is followed from its entry to its exit.
         let followed = &report["latency"]["end_to_end"]["count"];
         assert_eq!(*followed, messages, "{context}: {}", report["latency"]);
-        // No other message has an unknown input, including those that unfold the rounds.
+        // The input is known for all other messages, too, also for those that unfold the rounds.
         assert_eq!(report["latency"]["unattributed"], 0, "{context}: {}", report["latency"]);
     }
 
@@ -86,7 +87,8 @@ fn the_throughput_agrees_with_the_wall_clock() {
     let (input, output) = (folder.path().join("plain"), folder.path().join("encrypted"));
     des_run::made_file(&input, 4 * FILE_BYTES);
     for mode in ["off", "metrics", "full"] {
-        // A busy machine may hold a thread back between one clock and the other, so a mode has twenty tries.
+        // A busy machine may delay a thread between its readings of two clocks, so each mode has twenty
+        // tries.
         let mut ratios = Vec::new();
         while !ratios.iter().any(|ratio: &f64| (ratio - 1.0).abs() < 0.01) {
             assert!(ratios.len() < 20, "mode {mode}: throughput × wall clock is {ratios:?} of the messages");

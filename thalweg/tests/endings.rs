@@ -18,7 +18,7 @@ const SIGBUS: i32 = 7;
 const SIGFPE: i32 = 8;
 const SIGSEGV: i32 = 11;
 
-/// Ends the process at `<n> = 2` as the name of the box says.
+/// Boxes that end the process at `<n> = 2`, each in the way that its name says.
 const BOXES: &str = r#"
 #define _GNU_SOURCE
 #include "thalweg.h"
@@ -99,7 +99,7 @@ impl Place {
         spaces.map(|entry| entry.unwrap().path()).collect()
     }
 
-    /// The exit status and the messages of a run on `input`.
+    /// Runs the network on `input`; returns the exit status and the messages.
     fn run(&self, net: &str, library: &str, more: &[&str], input: &str) -> (ExitStatus, String, String) {
         let mut child = self.start(net, library, more);
         // The process may end before it has read all input.
@@ -109,7 +109,7 @@ impl Place {
         (output.status, text(&output.stdout), text(&output.stderr))
     }
 
-    /// The state of the run in its report, and the task and message that its worker was on.
+    /// The state of the run as its report gives it, and the task and the message on which its worker was.
     fn report(&self, space: &Path) -> (Value, Value, Value) {
         let mut command = Command::new(env!("CARGO_BIN_EXE_thalweg"));
         let output = command.args(["report", "--json"]).arg(space).output().unwrap();
@@ -119,7 +119,8 @@ impl Place {
     }
 }
 
-/// The program with no signal ignored, because the program respects `nohup`, under which tests may run.
+/// The program, started with no signal ignored: tests may run under `nohup`, and the program leaves ignored
+/// signals ignored.
 fn heeding() -> Command {
     let mut command = Command::new("env");
     command.args(["--default-signal=HUP,INT,TERM", env!("CARGO_BIN_EXE_thalweg")]);
@@ -130,7 +131,7 @@ fn input(more: &str) -> String {
     (0..4).map(|n| format!("{{\"<n>\": {n}{more}}}\n")).collect()
 }
 
-/// A run that a box ended: the line names the box and its message, and the space is there.
+/// Checks a run that a box ended: the message names the box and the record's message, and the space was kept.
 #[track_caller]
 fn check(
     place: &Place,
@@ -177,7 +178,7 @@ fn boxes_in_c_that_end_the_process_are_named() {
     }
 }
 
-/// What a run ended by a box in this network says of it, up to the space's path.
+/// The message about a run that a box in this network ended, up to the space's path.
 fn named_in(library: &str, connect: &str, fuse: &str) -> String {
     let place = Place::new();
     let net = format!("net main {{ box segv ((<n>) -> (<n>)); }} connect {connect};");
@@ -193,7 +194,8 @@ fn named_in(library: &str, connect: &str, fuse: &str) -> String {
     format!("{on_task}: {}", line.split(';').next().unwrap_or_default())
 }
 
-/// In a box to which dispatchers handed the record on, a crash names the box and the message as it does where nothing is handed on.
+/// A crash of a box names the box and the message equally, whether dispatchers hand the record directly on to
+/// the box or through a stream.
 #[test]
 fn a_crash_in_a_star_a_split_or_a_parallel_names_the_box_and_the_message() {
     let folder = Place::new();
@@ -213,7 +215,7 @@ fn a_crash_in_a_star_a_split_or_a_parallel_names_the_box_and_the_message() {
     }
 }
 
-/// Nothing of the process runs after `_exit`: its space names it.
+/// Nothing of the process runs after `_exit`: only the space tells that the process ended so.
 #[test]
 fn the_report_names_a_box_that_calls_underscore_exit() {
     let place = Place::new();

@@ -7,7 +7,7 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }
 
-/// The members of the workspace that are part of the program or of what users link with.
+/// The members of the workspace that are part of the program or of what users link into their programs.
 fn members() -> Vec<String> {
     let manifest = std::fs::read_to_string(root().join("Cargo.toml")).expect("a workspace");
     let (_, members) = manifest.split_once("members = [").expect("members");
@@ -34,7 +34,7 @@ fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
-/// The text without its tests.
+/// The text of a source without the tests at its end.
 fn without_tests(text: &str) -> &str {
     text.find("#[cfg(test)]\nmod ").map_or(text, |tests| &text[..tests])
 }

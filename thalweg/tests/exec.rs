@@ -40,7 +40,7 @@ fn records(output: &Output) -> Vec<Value> {
     text(&output.stdout).lines().map(|line| serde_json::from_str(line).expect("JSON")).collect()
 }
 
-/// `{"n": k}` for each of the numbers.
+/// One line `{"n": k}` for each of the numbers.
 fn numbers(numbers: impl IntoIterator<Item = i64>) -> String {
     numbers.into_iter().map(|n| format!("{{\"n\": {n}}}\n")).collect()
 }
@@ -96,7 +96,7 @@ fn an_empty_record_is_another_thing_than_none() {
     assert_eq!(records(&output), [json!({"<t>": 1})]);
 }
 
-/// `{"id": k, "line": …}` for each line.
+/// One line `{"id": k, "line": …}` for each of the lines.
 fn lines(lines: &[&str]) -> String {
     let line = |(id, line): (usize, &&str)| json!({"id": id + 1, "line": line}).to_string() + "\n";
     lines.iter().enumerate().map(line).collect()
@@ -176,7 +176,7 @@ fn banners_and_invented_answers_are_told_and_every_record_is_answered() {
     }
 }
 
-/// Lines without a name are not accepted as answers.
+/// Lines without the member that identifies the record are not accepted as answers.
 #[test]
 fn a_program_that_drops_the_name_fails_its_records_with_advice() {
     for (mode, count) in [("", 10), ("", 900), ("", 5_000), ("filter", 10), ("filter", 5_000)] {
@@ -188,7 +188,7 @@ fn a_program_that_drops_the_name_fails_its_records_with_advice() {
         assert!(said.contains("pass \"@\" through"), "{said}");
         assert!(said.contains(&format!(" records in, 0 out, {count} failed")), "{said}");
     }
-    // This program leaves the name out for one record.
+    // The following program leaves out the member that identifies the record for one record.
     let command = r#"sed -u '/: 3}/s/"@": [0-9]*, //'"#;
     let output = ask("(n) -> (n)", command, PLAIN.0, PLAIN.1, &numbers(0..10));
     let said = text(&output.stderr);
@@ -224,7 +224,7 @@ fn a_filter_gives_none_one_or_many_answers() {
     let output = ask_by("filter", "(line) -> (line)", "grep wine", PLAIN.0, PLAIN.1, &lines(&WATER));
     assert!(output.status.success(), "{}", text(&output.stderr));
     assert_eq!(text(&output.stdout), "");
-    // The program answers few of many questions.
+    // The program answers only some of the questions.
     let count = 30_000;
     let output = ask_by("filter", "(n) -> (n)", "grep ': 7*}'", "ask .. ask", &[], &numbers(0..count));
     assert!(output.status.success(), "{}", text(&output.stderr));
@@ -247,14 +247,14 @@ fn a_filter_in_a_deterministic_network_keeps_the_order() {
     assert!(text(&output.stdout) == wanted, "what is wanted, in order");
 }
 
-/// Records that were asked about together are asked again, so no record occurs twice, and none counts as
-/// rejected.
+/// Records about which the program was asked together are asked again, so no record occurs twice, and none
+/// counts as rejected.
 #[test]
 fn a_filter_that_dies_loses_the_record_that_it_dies_of() {
     let programs = [
         "sed -u -e '/: 1.*}/d' -e '/: 2.*}/p' -e '/: 55}$/Q5'",
         "sed -e '/: 1.*}/d' -e '/: 2.*}/p' -e '/: 55}$/Q5'",
-        // In the middle of its answers.
+        // The program ends in the middle of its answers.
         "sed -u -e '/: 1.*}/d' -e '/: 2.*}/p' -e '/: 55}$/{p;Q5}'",
         "sed -u -e '/: 1.*}/d' -e '/: 2.*}/p' -e '/: 55}$/Q1'; [ $? = 0 ] || { echo oh >&2; exit 1; }",
     ];
@@ -283,7 +283,7 @@ fn each_record_may_have_a_process_of_its_own() {
         "{said}"
     );
     assert!(said.contains("6 records in, 4 out, 2 failed"), "{said}");
-    // With `exec each`, a program need not read its question.
+    // With `exec each`, a program does not have to read its question.
     let output = ask_by("each", "(n) -> (pid)", r#"echo "{\"pid\": $$}""#, PLAIN.0, PLAIN.1, &numbers(0..20));
     let processes: BTreeSet<_> = records(&output).iter().map(|record| record["pid"].as_i64()).collect();
     assert_eq!(processes.len(), 20, "{}", text(&output.stderr));
@@ -378,7 +378,7 @@ fn of_what_a_program_dies_is_told_and_all_else_is_answered() {
         let came = came(output);
         (0..count).filter(|n| came.binary_search(n).is_err()).collect::<Vec<i64>>()
     };
-    // The program answers as it reads, or all at its end.
+    // The program answers as it reads, or gives all answers at its end.
     for command in ["sed -u '/: 13}$/Q5; /: 2000}$/Q5'", "sed '/: 13}$/Q5; /: 2000}$/Q5'"] {
         let output = ask("(n) -> (n)", command, PLAIN.0, PLAIN.1, &numbers(0..3000));
         let said = text(&output.stderr);
@@ -397,7 +397,7 @@ fn of_what_a_program_dies_is_told_and_all_else_is_answered() {
     let said = text(&output.stderr);
     assert_eq!(lost(&output, 200), [77], "{said}");
     assert!(said.contains("ended with status 3") && said.contains("it said: broke"), "{said}");
-    // The program is killed.
+    // The program kills itself.
     let command = r#"while read line; do case $line in *": 7}") kill -9 $$;; esac; echo "$line"; done"#;
     let output = ask("(n) -> (n)", command, PLAIN.0, PLAIN.1, &numbers(0..20));
     let said = text(&output.stderr);
@@ -414,7 +414,8 @@ fn every_replica_of_a_split_has_a_program_of_its_own_and_order_is_kept() {
     assert!(output.status.success(), "{}", text(&output.stderr));
     let processes: BTreeSet<_> = records(&output).iter().map(|record| record["pid"].as_i64()).collect();
     assert_eq!(processes.len(), 3);
-    // Deterministic: one kind of record is asked about, the other goes past, and one in ten leaves nothing.
+    // In a deterministic network, the program is asked about one kind of record, the other kind passes beside
+    // the box, and one record in ten has no output.
     let mixed: String =
         (0..2000).map(|n| format!("{{\"{}\": {n}}}\n", if n % 2 == 0 { "n" } else { "b" })).collect();
     let command = r#"sed 's/{"@": \([0-9]*\),.*0}/[\1]/'"#;
@@ -466,7 +467,7 @@ fn an_interrupt_lets_the_program_finish() {
     let mut child = started(command.args(["run", &net, "--allow-exec"]));
     let mut input = child.stdin.take().unwrap();
     std::io::Write::write_all(&mut input, numbers(0..100).as_bytes()).unwrap();
-    // The run may not have read all its input yet: it stops and reports how many records it has read.
+    // The run may not have read all its input yet: the run stops and reports how many records it has read.
     std::thread::sleep(std::time::Duration::from_millis(100));
     assert!(Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap().success());
     let output = child.wait_with_output().unwrap();

@@ -1,10 +1,10 @@
 //! Random networks of boxes that are programs which drop, double, swap, invent and hold back lines, print
-//! banners, break off and die: every record is accounted for, and every answer is its own.
+//! banners, break off and die: every record is accounted for, and no record gets the answer of another.
 //!
 //! The record itself says what a program does to it, with a letter for each box on its path
-//! (`data/faulty.awk`). So the test knows the possible outcomes by walking the network, independently of the
-//! protocol with the program. A record with an answer shows whose answer it is: its `id` is inherited past
-//! the boxes, its `x` is computed by them.
+//! (`data/faulty.awk`). Therefore the test knows the possible outcomes by walking the network, independently
+//! of the protocol with the program. A record with an answer shows whose answer it is: its `id` is inherited
+//! past the boxes, and its `x` is computed by the boxes.
 
 #[allow(dead_code, reason = "each test binary uses its part")]
 mod program;
@@ -57,8 +57,8 @@ struct Case {
     parallels: usize,
     stars: usize,
     records: Vec<Input>,
-    /// The index of the first record that is written only after the certain outputs of the records before it
-    /// have come out.
+    /// The index of the first record that is written only after the outputs that are certain of the records
+    /// before it have come out.
     pause: Option<usize>,
 }
 
@@ -79,7 +79,8 @@ enum Fate {
     Failed(usize),
 }
 
-/// One possible outcome of a record: all its outputs, and whether some line answered no record.
+/// One possible outcome of a record: all its outputs, and whether the run reports a line that answers no
+/// record.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Outcome {
     fates: Vec<Fate>,
@@ -258,14 +259,14 @@ fn may(faulty: &Faulty, letter: u8, has_unnamed: bool) -> Vec<(Option<usize>, bo
         (Mode::Each, b'b' | b'i' | b'w') => vec![fails],
         (Mode::Line | Mode::Filter, b'u') => vec![fails],
         (Mode::Each, b'u' | b's') => vec![one],
-        // The record may be the last for its process.
+        // The record may be the last one that its process gets, in which case it fails.
         (Mode::Line, b's') => vec![one, fails],
         (Mode::Filter, b's') if has_unnamed => vec![one, told(none), fails],
         (Mode::Filter, b's') => vec![one, told(none)],
         (Mode::Line, b'w') => vec![fails],
         (Mode::Filter, b'w') if has_unnamed => vec![told(none), fails],
         (Mode::Filter, b'w') => vec![told(none)],
-        // Other faults of such a program would not be noticed.
+        // In this mode no line names its record, so other faults of a program would not be noticed.
         (Mode::Lines, _) => vec![one],
         (_, other) => panic!("no letter {}", other as char),
     }
@@ -421,7 +422,7 @@ fn run(number: u64, case: &Case, outcomes: &[BTreeSet<Outcome>]) -> Run {
         let _ = wait.recv();
         stdin.write_all(second.as_bytes()).expect("the run reads");
     });
-    // The certain outputs of the first records come out before the other records are written.
+    // The outputs of the first records that are certain come out before the other records are written.
     let least = |outcomes: &BTreeSet<Outcome>| outcomes.iter().map(Outcome::count_out).min().unwrap_or(0);
     let mut out: Vec<String> = Vec::new();
     if case.pause.is_some() {

@@ -1,7 +1,8 @@
 //! Runs in which the test plants expensive records, by the key of a split, by the round of a star, and ahead of others that have to come
 //! out behind them: `thalweg diagnose` names them.
 //!
-//! Expensive records sleep for hundreds of times as long as the others take, so other programs on the machine change nothing of it.
+//! Expensive records sleep for hundreds of times as long as the other records take, so other programs on the
+//! machine do not change the findings.
 
 use std::path::Path;
 use std::process::Command;
@@ -13,9 +14,9 @@ use thalweg_net::record::Record;
 use thalweg_net::{Boxes, Network, json};
 use thalweg_space::{Space, SpaceOptions};
 
-/// What every record takes in a box.
+/// The time for which a box computes for every record.
 const COMPUTES: Duration = Duration::from_micros(30);
-/// What an expensive one takes besides.
+/// The time for which a box sleeps for an expensive record besides.
 const SLEEPS: Duration = Duration::from_millis(5);
 
 fn compute(is_dear: bool) {
@@ -28,7 +29,7 @@ fn compute(is_dear: bool) {
     }
 }
 
-/// What `thalweg diagnose` prints of a run of the network on these records, which are written as JSON.
+/// What `thalweg diagnose` prints about a run of the network on these records, which are written as JSON.
 fn diagnosed(net: &str, boxes: &Boxes, records: impl Iterator<Item = String>) -> String {
     let network = Network::parse("main", net, boxes).unwrap_or_else(|errors| panic!("{errors:?}"));
     let folder = tempfile::tempdir().unwrap();
@@ -57,20 +58,20 @@ fn diagnose(path: &Path) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// The rows of the table whose first column is so called.
+/// The rows of the table whose first column has the title `title`.
 fn rows<'t>(text: &'t str, title: &str) -> Vec<&'t str> {
     let lines = text.lines().skip_while(|line| !line.starts_with(title)).skip(1);
     lines.take_while(|line| !line.is_empty()).collect()
 }
 
-/// That one row holds all of this.
+/// Checks that one row has all of `cells`.
 fn check(text: &str, title: &str, cells: &[&str]) {
     let rows = rows(text, title);
     let found = rows.iter().filter(|row| cells.iter().all(|cell| row.contains(cell))).count();
     assert!(found == 1, "one row with {cells:?} below {title}:\n{text}");
 }
 
-/// A number below `below`, in no order.
+/// A number below `below` that varies irregularly with `at`.
 fn scattered(at: u64, below: u64) -> u64 {
     (at * at * 31 + at * 7919) % 1009 % below
 }
@@ -103,10 +104,11 @@ fn the_round_of_a_star_whose_records_are_expensive_is_named() {
 #[test]
 fn the_record_behind_which_others_wait_for_their_order_is_named() {
     let boxes = Boxes::new()
-        // On a thread of its own: the dispatcher and the other branch go on meanwhile.
+        // The box has a thread of its own, so that the dispatcher and the other branch go on while the box
+        // sleeps.
         .with_blocking("box rare ((a, <k>) -> (<k>))", |_: i64, k: i64, out: &mut Out| {
             compute(false);
-            // Long enough for the other branch to fill its stream meanwhile.
+            // The sleep is long enough for the other branch to fill its stream.
             std::thread::sleep(if k == 7 { 10 * SLEEPS } else { Duration::ZERO });
             out.emit((k,));
         })

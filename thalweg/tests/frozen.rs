@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use des_run::{succeed, thalweg};
 
-/// Boxes that pass on each number except 3, from which each fails to return in its own way.
+/// Boxes that pass on each number except 3; at 3, each box fails to return in a way of its own.
 const BOXES: &str = r#"
 #include "thalweg.h"
 #include <stdlib.h>
@@ -56,7 +56,7 @@ fn library(folder: &Path) -> PathBuf {
     library
 }
 
-/// A run, killed with the test if it does not end before.
+/// A run that is killed with the test if it does not end before.
 struct Run(Child);
 
 impl Drop for Run {
@@ -117,7 +117,7 @@ fn a_box_with_its_own_thread_that_kills_the_process_is_named() {
 }
 
 /// A run with a worker that never returns from a box: the other workers go on, and the report names the box
-/// meanwhile.
+/// while the run goes on.
 fn hanging(monitor: &str) {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let net =
@@ -125,7 +125,8 @@ fn hanging(monitor: &str) {
     let mut run = start(folder.path(), net, monitor);
     let mut input = run.0.stdin.take().expect("piped");
     let mut lines = BufReader::new(run.0.stdout.take().expect("piped")).lines();
-    // Records are written one by one, because the output of a dispatch is visible when the dispatch ends.
+    // Each record is read back before the next is written, because the output of a dispatch is visible only
+    // when the dispatch ends.
     for n in 0..3 {
         writeln!(input, "{{\"<n>\": {n}}}").expect("it reads");
         assert_eq!(lines.next().expect("a line").expect("text"), format!("{{\"<n>\": {n}}}"));

@@ -23,7 +23,8 @@ impl SmallDisk {
         if mount.output().is_ok_and(|output| output.status.success()) {
             return Some(SmallDisk(folder));
         }
-        // The line bypasses the harness's capture, so that `cargo xtask test` counts it.
+        // The line is written past the test harness, which would hide it, so that `cargo xtask test` can
+        // count skipped tests.
         let line = format!("\nskipped: {test}: mounting a small file system needs root\n");
         std::io::stdout().write_all(line.as_bytes()).unwrap();
         None
@@ -99,11 +100,11 @@ impl Run {
         assert_eq!(line, "{\"<n>\": 1}\n");
     }
 
-    /// Starts one thread that writes this many records, and another that reads the output.
+    /// Starts one thread that writes `count` records, and another that reads the output.
     fn feed(&mut self, count: u64) -> (std::thread::JoinHandle<()>, std::thread::JoinHandle<u64>) {
         let mut input = self.input.take().unwrap();
         let feeding = std::thread::spawn(move || {
-            // A run that is stopped reads no further.
+            // Errors are ignored, because a run that is stopped reads no further.
             let _ = (0..count).try_for_each(|n| input.write_all(format!("{{\"<n>\": {n}}}\n").as_bytes()));
         });
         let output = self.output.take().unwrap();
@@ -153,7 +154,7 @@ fn a_run_waits_for_a_full_disk_says_so_and_goes_on_when_there_is_room() {
     assert!(line.starts_with("error[E0903]: ") && line.contains("No space left on device"), "{line}");
     assert!(line.contains("the run waits until there is room, and nothing is lost"), "{line}");
     assert!(!feeding.is_finished(), "it does not go on");
-    // Long enough for a verdict.
+    // The run waits long enough for a verdict about the full disk.
     std::thread::sleep(Duration::from_secs(3));
     std::fs::remove_file(disk.filler()).unwrap();
     let line = run.says("kept again after");

@@ -62,9 +62,9 @@ impl Place {
         Place { folder, library }
     }
 
-    /// A run on these numbers, whose input stays open; `before` is the command that starts it.
+    /// A run on the numbers `input`, whose input stays open; `before` is the command that starts it.
     fn start(&self, before: &[&str], more: &[&str], input: &[i64]) -> Run {
-        // Spaces of former runs are ignored.
+        // The folder is made anew, so that spaces of former runs are not found.
         let spaces = self.folder.path().join("spaces");
         let _ = std::fs::remove_dir_all(&spaces);
         std::fs::create_dir(&spaces).expect("a folder");
@@ -152,7 +152,7 @@ fn a_box_that_sleeps_and_one_that_loops_are_told_apart_and_name_their_message() 
             assert!(boxed.is_alarm && boxed.message == Some(2000), "{mode}: {boxed:?}");
             assert!(boxed.usual_ns.is_some_and(|usual_ns| usual_ns < 100e6), "{mode}: {boxed:?}");
             assert_eq!(boxed.sleeps_for.is_some(), still == Still::Asleep, "{mode}: {boxed:?}");
-            // No other task is an alarm.
+            // The box is the only task with an alarm.
             let alarms: Vec<&Standing> = standing.iter().filter(|of| of.is_alarm).collect();
             assert_eq!(alarms.len(), 1, "{mode}: {alarms:#?}");
         }
@@ -163,7 +163,7 @@ fn a_box_that_sleeps_and_one_that_loops_are_told_apart_and_name_their_message() 
 fn waiting_tasks_lead_to_what_they_wait_for() {
     let place = Place::new();
     let run = place.start(&[], &["--monitor", "full"], &few_and(1));
-    // All records were read and written, so the source waits for more.
+    // All records were read and written, so the source waits for more input.
     let standing = until(&run.space, |standing| {
         ["source", "boxed", "sink"].iter().all(|name| one(standing, name, Still::Empty).is_some())
     });
@@ -269,8 +269,8 @@ fn a_thread_without_a_processor_is_kept_from_it() {
     until_of(&mut heartbeat, |standing| one(standing, "boxed", Still::Kept).is_none());
 }
 
-/// A long message is no alarm if the box took as long before, however much longer that is than other
-/// standstills.
+/// A long message is no alarm if the box took as long for earlier messages, however much longer that is than
+/// other standstills.
 #[test]
 fn boxes_that_are_slow_by_their_own_record_are_no_alarm() {
     let place = Place::new();
@@ -286,7 +286,7 @@ fn boxes_that_are_slow_by_their_own_record_are_no_alarm() {
             let reads = SpaceReader::open(&run.space).and_then(|space| space.live_rows());
             let reads = reads.unwrap_or_default().into_iter().filter(|row| row.kind_name() == "exec.worker");
             let on = reads.filter_map(|row| row.cell("message")).max().unwrap_or(0);
-            // For the first messages there is no record of usual times yet.
+            // Usual times are only known after the first messages, so alarms are checked from then on.
             if on >= 3 {
                 looks += 1;
                 let alarms: Vec<&Standing> = standing.iter().filter(|of| of.is_alarm).collect();
@@ -346,7 +346,7 @@ fn told_of(space: &Path, still: &[Still], is_process: bool, change: impl FnOnce(
         let standing = heartbeat.beat();
         let is_it = |of: &&Standing| still.contains(&of.still) && of.task.is_none() == is_process;
         if let Some(found) = standing.iter().find(is_it) {
-            // At the check before, the report was not due.
+            // The report was not due yet at the previous check.
             let since_before = now - before;
             let due = Duration::from_nanos(found.for_ns).saturating_sub(since_before);
             assert!(due < stable + Duration::from_millis(2), "{still:?} was due {due:?} before: {found:?}");
@@ -362,7 +362,7 @@ fn told_of(space: &Path, still: &[Still], is_process: bool, change: impl FnOnce(
 #[test]
 fn what_stands_still_is_told_by_the_first_look_after_it_is_due() {
     let place = Place::new();
-    // On a machine that is busy otherwise, a task that loops may be kept from the processor.
+    // On a machine that is busy with other programs, a task that loops may be kept from the processor.
     let sleeps_and_loops: [(i64, &[Still]); 2] =
         [(-1, &[Still::Asleep]), (-2, &[Still::Running, Still::Kept])];
     for (number, still) in sleeps_and_loops {
@@ -384,7 +384,7 @@ fn what_stands_still_is_told_by_the_first_look_after_it_is_due() {
     });
 }
 
-/// A thread without a processor, on a core that another process uses, is reported in time, too.
+/// A thread without a processor, on a core that another process uses, is reported within the same time.
 #[test]
 fn a_thread_without_a_processor_is_told_by_the_first_look_after_it_is_due() {
     let place = Place::new();
@@ -396,7 +396,7 @@ fn a_thread_without_a_processor_is_told_by_the_first_look_after_it_is_due() {
     let mut hog = Command::new("taskset");
     hog.args(["-c", "0", "sh", "-c", "while :; do :; done"]).stdin(Stdio::null());
     let mut hogs = None;
-    // The task counts as running until it was starved for most of the time.
+    // The task is reported as running until it has lacked the processor for most of the time.
     told_of(&run.space, &[Still::Kept, Still::Running], false, || {
         hogs = Some(Killed { child: hog.spawn().expect("taskset starts") });
         let pid = run.child.child.id().to_string();

@@ -120,7 +120,8 @@ fn shells_read_their_completions() {
     }
 }
 
-/// Prints the line past the harness's capture, so that `cargo xtask test` counts it.
+/// Prints the line past the test harness, which would hide it, so that `cargo xtask test` can count skipped
+/// tests.
 fn skipped(test: &str, why: &str) {
     let line = format!("\nskipped: {test}: {why}\n");
     std::io::stdout().write_all(line.as_bytes()).expect("standard output");

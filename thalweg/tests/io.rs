@@ -44,8 +44,8 @@ fn end(child: Child) -> Output {
     output
 }
 
-/// The address at which the run listens; a thread reads the rest of its standard error, so that the run never
-/// blocks.
+/// The address at which the run listens; a thread reads the other lines of its standard error, so that the
+/// run never blocks.
 fn listening(child: &mut Child) -> (String, std::thread::JoinHandle<String>) {
     let mut said = BufReader::new(child.stderr.take().expect("piped"));
     let mut line = String::new();
@@ -73,7 +73,8 @@ fn csv_goes_in_and_out() {
     let tabs = folder.path().join("out.tsv");
     written(&[&net, "--input", &input, "--output", tabs.to_str().unwrap()], "");
     assert_eq!(std::fs::read_to_string(tabs).unwrap().lines().next(), Some("name\tx\t<n>"));
-    // A record with other labels cannot be written as a row, and is reported.
+    // A record whose labels differ from those of the first record cannot be written as a row, and is
+    // reported.
     let same = same(folder.path());
     let output =
         run(&[&same, "--output-format", "csv"], "{\"a\": 1}\n{\"b\": 1}\n{\"a\": {\"$base64\": \"AA==\"}}\n");
@@ -315,7 +316,7 @@ fn fed_with_endless_record(arguments: &[&str], bytes: usize, begin: &str, after:
     });
     drop(input);
     let output = child.wait_with_output().unwrap();
-    // A format that cannot continue after such a record does not read the whole input.
+    // If the format cannot continue after an endless record, the run fails without reading the whole input.
     if fed.is_err() {
         assert!(!output.status.success());
     }

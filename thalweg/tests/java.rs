@@ -19,7 +19,8 @@ use tempfile::TempDir;
 const PROGRAMS: u64 = 24;
 /// The number of further programs with names in ASCII.
 const OF_ASCII: u64 = 2;
-/// The number of all programs for `cargo xtask test --only java`; one JVM runs many of the further ones.
+/// The number of all programs for `cargo xtask test --only java`; the next constant is the number of programs
+/// that one JVM runs one after the other.
 const ALL_PROGRAMS: u64 = 1000;
 const OF_A_JVM: u64 = 61;
 
@@ -135,7 +136,7 @@ impl Place {
     }
 }
 
-/// By path: calls, and calls that an exception left.
+/// For each path, the number of calls, and the number of calls that an exception left.
 type Paths = BTreeMap<String, (u64, u64)>;
 
 /// The counts of each path, as `thalweg calls` reports them.
@@ -152,7 +153,8 @@ fn told(calls: &Value) -> Paths {
             Some(parent) => format!("{}/{name}", paths[parent as usize]),
             None => name.to_owned(),
         };
-        // Calls of a path and work that was handed over on that path are listed separately.
+        // Calls of a path and work that was handed over on that path are separate nodes, whose figures are
+        // added here.
         let figures = told.entry(path.clone()).or_default();
         figures.0 += node["count"].as_u64().unwrap();
         figures.1 += node["failed"].as_u64().unwrap();
@@ -210,7 +212,7 @@ fn call_trees_are_those_that_generated_programs_made() {
     }
 }
 
-/// The remaining programs of the thousand, of which one JVM runs many.
+/// The other generated programs, of which each JVM runs many.
 #[test]
 #[ignore = "needs a JVM and the agent: `cargo xtask test --only java`"]
 fn call_trees_of_many_programs_in_one_jvm() {
@@ -234,8 +236,8 @@ fn call_trees_of_many_programs_in_one_jvm() {
     }
 }
 
-/// A client in Java, a server in Rust and a library in C that calls back: three writers, two processes, one
-/// tree.
+/// A client in Java calls a server in Rust, which calls a library in C that calls back: three writers in two
+/// processes record one tree.
 #[test]
 #[ignore = "needs a JVM and the agent: `cargo xtask test --only java`"]
 fn a_trace_crosses_java_rust_and_c() {
@@ -372,14 +374,15 @@ fn operations_may_be_many_and_have_any_names() {
     assert!(told == wanted, "{} of {} operations", told.len(), wanted.len());
 }
 
-/// A virtual thread has an element for a trace only: 50 threads of 15 traces each need one each at most, and
-/// `main` one.
+/// A virtual thread needs an element only during a trace: 50 threads with 15 traces each need at most one
+/// element each, and `main` needs one.
 #[test]
 #[ignore = "needs a JVM and the agent: `cargo xtask test --only java`"]
 fn calls_of_virtual_threads_are_told() {
     let Some(java) = later_java() else {
         let line = "\nskipped: calls_of_virtual_threads_are_told: there is no JVM from version 21 on in /usr/lib/jvm\n";
-        // The line bypasses the harness's capture, so that the test command counts it.
+        // The line is written past the test harness, which would hide it, so that the test command can count
+        // it.
         std::io::stdout().write_all(line.as_bytes()).unwrap();
         return;
     };
@@ -408,7 +411,7 @@ fn later_java() -> Option<PathBuf> {
     None
 }
 
-/// Kieker's agent instruments the same methods, before ours and after.
+/// Kieker's agent instruments the same methods, loaded before our agent or after it.
 #[test]
 #[ignore = "needs a JVM and the agent: `cargo xtask test --only java`"]
 fn another_agent_does_not_disturb() {
@@ -477,8 +480,8 @@ fn what_was_recorded_survives_the_program() {
     }
 }
 
-/// Operations are switched by patterns, and traces sampled, while the program runs; one that starts off
-/// records nothing.
+/// Operations are switched by patterns, and traces sampled, while the program runs; an operation that is off
+/// at the start records nothing.
 #[test]
 #[ignore = "needs a JVM and the agent: `cargo xtask test --only java`"]
 fn operations_are_switched_while_the_program_runs() {

@@ -165,7 +165,7 @@ fn file(folder: &Path, case: &Case) -> PathBuf {
     path
 }
 
-/// The members of an object with the text of each value; their order does not count.
+/// The members of an object, each with the text of its value, in the order of their names.
 fn members(line: &str) -> Vec<(String, String)> {
     let mut rest = line.trim().strip_prefix('{').expect(line);
     let mut all = Vec::new();
@@ -196,7 +196,8 @@ fn written(arguments: &[&str]) -> String {
     String::from_utf8(output.stdout).expect("text")
 }
 
-/// The members without the spaces between their parts, in which pretty-printed ones differ.
+/// The members without spaces between the parts of their values; pretty-printed texts differ only in these
+/// spaces.
 fn dense(members: Vec<Vec<(String, String)>>) -> Vec<Vec<(String, String)>> {
     let dense = |(key, value): (String, String)| {
         // Nested texts in these files contain no blanks.
@@ -226,7 +227,7 @@ fn files_pass_through_a_box_that_takes_two_of_their_fields() {
     for case in cases() {
         let path = file(folder.path(), &case);
         let [a, b] = case.takes;
-        // The box is a program that reads JSON and returns its input.
+        // The box is a program that reads JSON and writes its input unchanged.
         let text = format!(
             "net two {{ box two (({a}, {b}) -> ({a}, {b})) {{ <<< exec lines | cat >>> }} }} connect two;"
         );
@@ -261,7 +262,7 @@ fn a_sheet_passes_through_unchanged() {
         let out = written(&[&net, "--input", path, "--output-format", "csv"]);
         let rows = |text: &str| -> Vec<Vec<String>> {
             let mut reader = csv_rows(text);
-            // Columns may change places.
+            // The columns of the output may have another order.
             let order: Vec<usize> = {
                 let mut order: Vec<usize> = (0..reader[0].len()).collect();
                 order.sort_by_key(|&column| reader[0][column].clone());
@@ -324,7 +325,7 @@ fn what_is_compressed_is_known_by_its_name_or_its_bytes() {
         let out = out.to_str().unwrap();
         written(&[&net, "--input", &path, "--output", out]);
         assert!(std::fs::metadata(out).unwrap().len() < input.len() as u64 / 4);
-        // The compression is recognised by the first bytes, from a pipe.
+        // The compression is recognised by the first bytes, because a pipe has no file name.
         let line = format!("{} run {net} < {out}", env!("CARGO_BIN_EXE_thalweg"));
         let piped = Command::new("sh").args(["-c", &format!("cat {out} | {line}")]).output().unwrap();
         assert!(String::from_utf8_lossy(&piped.stdout) == input);

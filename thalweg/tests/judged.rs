@@ -7,7 +7,7 @@ use std::process::{Command, Output};
 
 use serde_json::Value;
 
-/// Runs a chain of filters on this many records, and keeps its space under this name.
+/// Runs a chain of filters on `records` records, and keeps its space under this name.
 fn recorded(folder: &Path, name: &str, records: u64, options: &[&str]) -> String {
     let net =
         "net steps connect [{<n>} -> {<n = n + 1>}] .. [{<n>} -> {<n = n * 2>}] .. [{<n>} -> {<n = n - 3>}];";
@@ -80,7 +80,8 @@ fn what_is_no_whole_recording_is_judged_as_ever() {
     let space = recorded(folder.path(), "space", 500, &["--monitor", "metrics"]);
     let report = json(&[&space]);
     assert_eq!(report["verdict"]["confidence"], Value::Null);
-    // Nothing was replayed; the sums of tasks' times may change the verdict of the rules.
+    // Nothing was replayed, but the verdict may differ from that of the rules because of the sums of tasks'
+    // times.
     assert_eq!(report["replay"]["replayed_per_s"], Value::Null);
     assert_eq!(report["replay"].is_null(), report["verdict"]["rule"] != "replayed");
     assert_eq!(report["phases"], Value::Array(Vec::new()));
@@ -113,7 +114,7 @@ fn two_runs_are_compared_by_what_was_really_done() {
     assert!(told["limits"].as_str().is_some_and(|text| !text.is_empty()));
     let text = String::from_utf8(diagnose(&["--compare", &old, &new]).stdout).expect("text");
     assert!(text.starts_with("The flow is ") && text.contains("now, and so not more: "), "{text}");
-    // A run is compared with itself.
+    // A run is compared with itself, so nothing differs.
     let same = json(&["--compare", &old, &old]);
     assert_eq!((number(&same, "gain"), same["differences"].as_array().map(Vec::len)), (0.0, Some(0)));
     assert!(same["least"].as_f64().is_none_or(|least| least <= 0.0));

@@ -9,7 +9,7 @@ use tempfile::TempDir;
 const NET: &str = "net main { box inc ((x, <n>) -> (x, <n>)); box odd ((x) -> (y) | (z)); } connect\n\
                    inc * {<n>} if <n > 3> .. (odd | [{k} -> {y = k}]) .. [] ! <n>;\n";
 
-/// A directory of its own with this network as `main.snet`.
+/// A new directory with this network as `main.snet`.
 fn directory(text: &str) -> TempDir {
     let dir = tempfile::tempdir().unwrap();
     std::fs::write(dir.path().join("main.snet"), text).unwrap();
@@ -85,7 +85,7 @@ fn types_are_printed_a_net_each() {
 }
 
 /// Sixty optional relabellings in a star have 2^60 or more sets of labels as input: the check tries some of
-/// them and says so.
+/// them and prints a message that it did not try all.
 #[test]
 fn variants_that_were_not_all_tried_are_said_to_be_so() {
     let net = |count: usize| {

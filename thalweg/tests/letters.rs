@@ -15,7 +15,7 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// The bytes of a JSON text, or of JSON's form of bytes.
+/// The bytes that a JSON text stands for, or those of an object that encodes bytes as JSON.
 fn bytes_of(value: &Value) -> Vec<u8> {
     const DIGITS: &[u8] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     if let Some(text) = value.as_str() {
@@ -32,7 +32,7 @@ fn bytes_of(value: &Value) -> Vec<u8> {
     bytes
 }
 
-/// The letters of a run with these arguments, which must end with code 1, and the run's output.
+/// Runs with these arguments, which must end with exit code 1; returns the dead letters and the run's output.
 fn letters(arguments: &[&str], input: &str) -> (Vec<Value>, Output) {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("letters.jsonl");
@@ -43,7 +43,7 @@ fn letters(arguments: &[&str], input: &str) -> (Vec<Value>, Output) {
     (letters.lines().map(|line| serde_json::from_str(line).expect(line)).collect(), output)
 }
 
-/// Compares the letters with the bytes at the same places of the input.
+/// Compares the dead letters with the bytes of the input from which they came.
 fn assert_raw(letters: &[Value], name: &str, input: &[u8], wanted: &[(Option<u64>, &[u8])]) {
     assert_eq!(letters.len(), wanted.len(), "{letters:?}");
     for (letter, (line, raw)) in letters.iter().zip(wanted) {
@@ -229,7 +229,8 @@ fn what_a_box_in_c_took_is_in_the_letter() {
         .collect();
     let found: Vec<Value> = found.iter().map(|letter| letter["record"].clone()).collect();
     assert_eq!(found, wanted, "{}", text(&output.stderr));
-    // Without letters a message names the changed values, and shows all other values as they came.
+    // Without a file for dead letters, a message names the changed values, and shows all other values as they
+    // came.
     let output = run(
         &[&net, "--boxes", library, "--workers", "1"],
         "{\"a\": \"a text\", \"<how>\": 2}\n{\"a\": \"a text\", \"<how>\": 3}\n",
@@ -239,7 +240,7 @@ fn what_a_box_in_c_took_is_in_the_letter() {
     assert!(said.contains("{a=\"(changed in place by the box)\", <how>=3}"), "{said}");
 }
 
-/// A device that is always full replaces a full disk.
+/// A device that is always full stands for a full disk.
 #[test]
 fn letters_and_records_that_a_full_disk_does_not_take_are_counted() {
     let folder = tempfile::tempdir().unwrap();

@@ -34,7 +34,7 @@ fn a_killed_tuner_leaves_nothing_changed() {
     let processes: Vec<String> = run.processes().iter().map(i32::to_string).collect();
     let mut tuner = Command::new(env!("CARGO_BIN_EXE_thalweg"))
         .args(["tune", &processes.join(","), "--library", "pvm"])
-        // Files of a killed tuner are removed with the folder.
+        // A killed tuner leaves files behind, so its spaces are in the folder that the test removes.
         .env("THALWEG_SPACES", spaces.path())
         .stdout(Stdio::piped())
         .spawn()
@@ -44,7 +44,7 @@ fn a_killed_tuner_leaves_nothing_changed() {
     assert!(kept.is_some() && run.is_attached());
     tuner.kill().expect("it is killed");
     tuner.wait().expect("it is gone");
-    // The tuner's guards undo its changes, and end.
+    // The processes that guard the tuner undo its changes, and end.
     let begin = Instant::now();
     while processes.iter().any(|process| is_guarded(process)) && begin.elapsed() < Duration::from_secs(60) {
         std::thread::sleep(Duration::from_millis(50));
@@ -70,7 +70,8 @@ fn what_was_kept_is_undone_and_pinned_when_the_user_asks() {
     if !compiled.is_ok_and(|status| status.success()) {
         return skipped("no C compiler");
     }
-    // Whether a change is kept depends on the load; a pack that trusts its action keeps it unless it does harm.
+    // With a usual pack it depends on the machine's load whether a change is kept; a pack that trusts its
+    // action keeps the change unless it does harm.
     let pack = include_str!("../../tune/packs/malloc.toml")
         .replace("gain = \"no_faults\"", "gain = \"no_faults\"\nkeep = \"unless worse\"");
     let file = folder.path().join("malloc.toml");

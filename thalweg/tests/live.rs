@@ -12,7 +12,7 @@ use planted_run::while_it_runs;
 use thalweg_monitor::{Follower, Measured, Report, State, VerdictKind};
 use thalweg_space::reader::SpaceReader;
 
-/// Makes reports until one is as wanted.
+/// Makes reports until `is_wanted` accepts one.
 fn await_report(follower: &mut Follower<'_>, is_wanted: impl Fn(&Report) -> bool) -> Report {
     let until = Instant::now() + Duration::from_secs(60);
     loop {
@@ -26,13 +26,14 @@ fn await_report(follower: &mut Follower<'_>, is_wanted: impl Fn(&Report) -> bool
     }
 }
 
-/// On a busy machine a reader may lose the two events that report the deadlock; then another run is tried.
+/// On a busy machine a reader may lose the two events that report the deadlock; then the test tries another
+/// run.
 #[test]
 fn a_deadlock_is_found_while_the_network_runs_and_names_its_streams() {
     assert!((0..5).any(|_| deadlock_is_found()), "events were lost in each of five runs");
 }
 
-/// Whether a deadlock was found; false if events were lost before.
+/// Returns whether a deadlock was found; false if events were lost before.
 fn deadlock_is_found() -> bool {
     let mut found = false;
     while_it_runs(&Net::planted(Cause::Deadlock, 1), |path, start| {
@@ -56,7 +57,7 @@ fn deadlock_is_found() -> bool {
             let stream = format!("stream {}", wait.stream.expect("a certain one"));
             assert!(report.verdict.words.text.contains(&stream), "{}", report.verdict.words.text);
         }
-        // The rest of the network goes on.
+        // The tasks outside of the deadlock go on.
         await_report(follower, |report| messages(report) > before);
     });
     found
@@ -89,13 +90,13 @@ fn perturb(path: &Path) -> Command {
     command
 }
 
-/// The task that is slowed now, 0 if none.
+/// The task that is slowed now, 0 if no task is slowed.
 fn slowed(path: &Path) -> u64 {
     let settings = SpaceReader::open(path).unwrap().settings().unwrap();
     settings.iter().find(|setting| setting.name == "exec.delay_task").expect("there is such a setting").value
 }
 
-/// The sensitivities of the flow to tasks, by their names.
+/// The sensitivity of the flow to each task, with the task's name.
 fn sensitivities(path: &Path) -> Vec<(String, f64)> {
     let output = perturb(path).output().expect("thalweg starts");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
@@ -114,7 +115,7 @@ fn tasks_are_slowed_and_left_as_they_were() {
         start();
         let told = sensitivities(path);
         assert!(!told.is_empty() && told.iter().all(|(_, value)| value.is_finite()), "{told:?}");
-        // The ends are tried, too, though other tasks are busier.
+        // The source and the sink are tried, too, though other tasks are busier.
         for end in ["source", "sink"] {
             assert!(told.iter().any(|(name, _)| name.ends_with(end)), "{end} in {told:?}");
         }
@@ -139,8 +140,8 @@ fn a_delay_lasts_until_its_moment_and_no_longer() {
         let task = report.tasks.iter().find(|task| task.name == "net/box1").expect("it is busy").id.number;
         let clock = reader.info().unwrap().clock;
         let set = |name: &str, value: u64| reader.set(name, value).unwrap();
-        // The largest number that a task reads in that time with this delay for each message, plus one
-        // dispatch that had begun.
+        // The largest number of messages that a task reads in the report's window if each is delayed by
+        // `DELAY_NS`, plus one dispatch that had begun before.
         let at_most = |report: &Report| (report.window.duration_ns / DELAY_NS as f64) as u64 + 65;
         set("exec.delay_ns", DELAY_NS);
         set("exec.delay_until", u64::MAX);
@@ -149,7 +150,7 @@ fn a_delay_lasts_until_its_moment_and_no_longer() {
         follower.restart();
         let slowed = await_report(&mut follower, |report| report.window.duration_ns > 300e6);
         assert!(reads(&slowed) <= at_most(&slowed), "{} in {}", reads(&slowed), slowed.window.duration_ns);
-        // The delay ends at its time, although no process undid it.
+        // The delay ends at the set time, although no process sets it back.
         set("exec.delay_until", clock.now());
         follower.restart();
         await_report(&mut follower, |report| reads(report) > 2 * at_most(report));

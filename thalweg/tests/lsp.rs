@@ -47,7 +47,7 @@ impl Client {
         self.write(&json!({ "jsonrpc": "2.0", "method": method, "params": params }).to_string());
     }
 
-    /// Sends a request without waiting.
+    /// Sends a request without waiting for the answer.
     fn request(&mut self, method: &str, params: Value) -> i64 {
         self.next += 1;
         let id = self.next;
@@ -71,7 +71,7 @@ impl Client {
         serde_json::from_slice(&body).expect("JSON")
     }
 
-    /// The next answer; notifications before it are kept.
+    /// The next answer of the server; notifications that arrive before it are kept for later.
     fn answer(&mut self) -> Value {
         loop {
             let message = self.read();
@@ -96,7 +96,7 @@ impl Client {
         answer["result"].clone()
     }
 
-    /// The next diagnostics of a text: codes with places, and their version.
+    /// The next diagnostics of a text: their codes with places, and the version of the text.
     fn diagnostics(&mut self, uri: &str) -> (Vec<String>, Value) {
         loop {
             let message = self.notified.pop_front().unwrap_or_else(|| self.read());
@@ -169,7 +169,7 @@ fn a_whole_conversation() {
     client.open(&main, MAIN);
     assert_eq!(client.diagnostics_or_none(&main), [""; 0]);
 
-    // After the wave, columns count UTF-16 units, of which the wave has two.
+    // Columns count UTF-16 units, so the wave before these places counts as two columns.
     let helper = 24;
     let definition = client.result("textDocument/definition", at(&main, 6, helper));
     assert_eq!(definition, json!({ "uri": main, "range": range(4, 8, 14) }));
@@ -222,7 +222,7 @@ impl Client {
 
     /// The codes of a text after all messages were processed; empty if there never was an error.
     fn diagnostics_or_none(&mut self, uri: &str) -> Vec<String> {
-        // The answer to this request comes after diagnostics for all earlier messages.
+        // The server's answer to this request comes after diagnostics for all earlier messages.
         self.result("textDocument/documentSymbol", json!({ "textDocument": { "uri": uri } }));
         let of_text = |m: &Value| m["params"]["uri"] == uri;
         match self.notified.iter().any(of_text) {
@@ -248,7 +248,7 @@ fn errors_come_and_go_while_one_types() {
     // Replaces the name by a filter, in UTF-16 units.
     client.change(&main, 2, json!([{ "range": range(0, 27, 31), "text": "[]" }]));
     assert_eq!(client.diagnostics(&main), (vec![], json!(2)));
-    // Several changes in one message, each on top of the one before.
+    // Several changes in one message, each applied to the result of the one before.
     let changes = json!([
         { "range": range(0, 27, 29), "text": "" },
         { "range": range(0, 27, 27), "text": "[{a} -> {b = a}" },
@@ -284,14 +284,15 @@ fn what_is_not_saved_wins_in_external_nets_too() {
         let definition = client.result("textDocument/definition", at(&main, 0, character));
         assert_eq!(definition, json!({ "uri": inner, "range": range(0, 4, 9) }));
     }
-    // References from the other file.
+    // References from the other file are found, too.
     let mut params = at(&inner, 0, 5);
     params["context"] = json!({ "includeDeclaration": false });
     let references = client.result("textDocument/references", params);
     let places =
         json!([{ "uri": main, "range": range(0, 15, 20) }, { "uri": main, "range": range(0, 32, 37) }]);
     assert_eq!(references, places);
-    // The file is made wrong without saving; the main text is checked with it.
+    // The text of `inner` is changed without saving and now has an error; the main text is checked with the
+    // changed text.
     client.change(&inner, 2, json!([{ "text": "net other connect [];" }]));
     assert_eq!(&client.diagnostics(&inner).0[0][..5], "E0303");
     // After the text is closed, the file's content is used again.

@@ -218,12 +218,13 @@ fn the_applications_give_the_same_over_nodes() {
     assert!(said(&parted).contains("is opaque, so it cannot go to another node"), "{}", said(&parted));
 }
 
-/// The processes that a process has started, by number.
+/// The ids of the processes that the process `parent` has started.
 fn children(parent: &str) -> Vec<String> {
     let processes = std::fs::read_dir("/proc").expect("processes").flatten();
     let child = |entry: std::fs::DirEntry| {
         let stat = std::fs::read_to_string(entry.path().join("stat")).ok()?;
-        // After the name, which may have any characters, come the state and the parent.
+        // The fields after the name are the state and the parent; the name may have any characters, so the
+        // last parenthesis is searched.
         let is_child = stat.rsplit(')').next()?.split_whitespace().nth(1) == Some(parent);
         is_child.then(|| entry.file_name().into_string().ok())?
     };
@@ -307,7 +308,7 @@ fn rounds_of_faults(rounds: u64, seed: u64) {
                 whole += 1;
                 assert_eq!(count, 600, "{context}");
             }
-            // The node was lost before the run had begun.
+            // The node may be lost before the run has begun.
             Some(1) if said.contains("error: node b: ") && out.is_empty() => {}
             Some(1) if goes_on => {
                 lost += 1;
@@ -373,7 +374,7 @@ fn slow(cluster: &Cluster) -> String {
 }
 
 /// Runs the network, and calls `act` when the first record has come out. Returns the output, the messages,
-/// and the time since the act.
+/// and the time since the call of `act`.
 fn while_running(cluster: &mut Cluster, more: &[&str], act: impl FnOnce(&mut Cluster)) -> (Output, Duration) {
     let net = slow(cluster);
     let mut command = cluster.command();
@@ -514,7 +515,8 @@ fn mistakes_are_told() {
 fn strangers_get_nowhere_and_hinder_nobody() {
     let cluster = Cluster::of(&["a"]);
     let address = cluster.address("a");
-    // An attacker replays the recording of a successful greeting.
+    // Strangers connect and send nothing, a request by HTTP, garbage, or a made-up greeting; half of the
+    // connections stay open.
     let mut held = Vec::new();
     for round in 0..2_000_u32 {
         let Ok(mut stream) = TcpStream::connect(&address) else { continue };
@@ -675,7 +677,7 @@ fn the_encoding_of_links_changes_while_records_go_over_them() {
         assert!(out(&done).contains(process), "{}", out(&done));
     }
     // Each process adopts the setting at the next exchange on its control connection; until then frames are
-    // plain.
+    // not compressed.
     changed.copy(30);
     let changed = sent(&changed.end());
     assert!((0.5 * all..0.9 * all).contains(&changed), "{changed}");
@@ -707,7 +709,7 @@ fn links_are_throttled_while_records_go_over_them() {
     let began = Instant::now();
     copying.copy(100);
     // A million bytes go over one of four ports of 8 MB/s, and back over the node's one port of 8 MB/s, so
-    // this is the least time.
+    // the transfers take at least this time.
     let least = Duration::from_millis(500);
     assert!(began.elapsed() > least, "{:?}", began.elapsed());
 

@@ -10,7 +10,7 @@ use thalweg_monitor::{Component, Refers, Report, State, VerdictKind, report_spac
 use thalweg_space::reader::Item;
 use thalweg_space::{ElementOptions, Policy, Site, Space, SpaceOptions};
 
-/// Passes on every `keep`-th message, working `spin` on each.
+/// A box that passes on every `keep`-th message, and computes for the time `spin` on each message.
 struct Work {
     input: In<u64>,
     output: Option<Out<u64>>,
@@ -56,7 +56,7 @@ impl Task for Work {
     }
 }
 
-/// A space in a directory of its own, gone with the test.
+/// A directory for the space of one test, which is removed at the end.
 struct Place(PathBuf);
 
 impl Place {
@@ -139,7 +139,8 @@ fn full_tells_everything() {
     assert_eq!(report.throughput.messages_in, Some(MESSAGES));
     assert_eq!(report.throughput.messages_out, Some(MESSAGES / 3));
     let per_s = report.throughput.entry_per_s.unwrap();
-    // The window lies within the time by the wall clock, and each message spins for its time in it.
+    // The window is shorter than the time by the wall clock, and longer than the time for which the messages
+    // spin.
     let by_the_wall = MESSAGES as f64 / wall.as_secs_f64();
     assert!(per_s >= by_the_wall * 0.999, "{per_s} for {by_the_wall} by the wall clock");
     assert!(per_s <= 1.0 / spin.as_secs_f64(), "{per_s}: faster than its box");

@@ -106,7 +106,7 @@ fn program() -> &'static Path {
     Path::new(env!("CARGO_BIN_EXE_thalweg")).parent().expect("a folder")
 }
 
-/// Executes a page's commands. Returns the number of commands, and of those left out.
+/// Executes a page's commands. Returns the number of commands, and the number of commands that were left out.
 fn type_in(path: &str) -> (usize, usize) {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let tree = source_tree(folder.path());
@@ -166,7 +166,7 @@ fn pages_of_errors_show_what_is_printed() {
 fn every_block_says_what_it_is_and_every_excuse_is_needed() {
     let mut excuses: Vec<_> = EXCUSED.iter().collect();
     for path in pages() {
-        // These two pages have blocks of text that are drawings.
+        // In two pages, blocks without a language are drawings.
         let draws = ["ARCHITECTURE.md", "space/docs/layout.md"].contains(&path.as_str());
         for block in Page::read(&path).code() {
             let prompts =

@@ -52,7 +52,7 @@ fn every_picture_is_drawn_in_every_mode() {
         }
         assert_eq!(drawing(&space, "latency").contains("not known"), mode != "full");
     }
-    // The picture is equal to that of `--graph svg`.
+    // The picture is equal to the drawing that `--graph svg` makes.
     let space = folder.path().join("full");
     let output = des_run::succeed(des_run::thalweg().arg("report").arg(&space).args(["--graph", "svg"]));
     assert_eq!(drawing(&space, "graph").into_bytes(), output.stdout);
@@ -73,7 +73,7 @@ fn a_page_holds_the_report_and_a_window_is_a_part_of_it() {
             des_run::thalweg().arg("report").arg(&space).args(["--window", window, "--html"]).arg(&page),
         );
     }
-    // To standard output, too.
+    // The page can also be written to standard output.
     let output = des_run::succeed(des_run::thalweg().arg("report").arg(&space).args(["--html", "-"]));
     assert!(output.stdout.starts_with(b"<!doctype html>"));
 }
@@ -153,7 +153,7 @@ impl Monitor for Busy {
     }
 }
 
-/// The timeline of a space with at most this many single spans, and the sums of the monitor.
+/// The timeline of a space with at most `spans_max` single spans, and the sums that the monitor computed.
 fn timeline_of(space: &Path, spans_max: usize) -> (TimelinePage, HashMap<u64, (f64, u64)>) {
     let (timeline, mut busy) = (Shared::new(Timeline::new(spans_max)), Busy::default());
     let mut follower = Follower::open(space, 10).expect("a space");
@@ -180,7 +180,7 @@ fn spans_and_sums_hold_what_a_count_of_dispatches_says() {
         }
         for (task, drawn) in page.tasks.iter().zip(&drawn) {
             let (ns, count) = busy[&task.id.expect("one task")];
-            // Each cell is rounded to a thousandth of its length.
+            // The time in each cell of the timeline is rounded to a thousandth of its length.
             let summed: f64 = task
                 .sums
                 .iter()
@@ -202,7 +202,7 @@ fn spans_and_sums_hold_what_a_count_of_dispatches_says() {
         if spans_max == 100 {
             assert!(page.spans.lane.len() <= 100 && page.exact_from_ns > Some(0.0));
         }
-        // Ends never decrease, and no span is longer than the run.
+        // The ends of spans never decrease, and no span is longer than the run.
         assert!(page.spans.end.iter().all(|&later| later >= 0));
         assert!(page.spans.length.iter().all(|&ns| ns >= 0 && ns as f64 <= page.duration_ns + 1.0));
     }

@@ -1,8 +1,9 @@
 //! Planted causes in real time: networks made to be slow for one known reason, run, and diagnosed. The
 //! verdict has to name the reason.
 //!
-//! Other programs on the machine are themselves a cause, which the verdict then rightly names. So the test
-//! measures the share of the processors that others had; a disturbed run is made again, whatever its verdict.
+//! Other programs on the machine are themselves a cause, which the verdict then rightly names. The test
+//! therefore measures the share of the processors that other programs had; a disturbed run is repeated,
+//! whatever its verdict.
 //!
 //! `PLANTED` is the number of networks of each cause, `PLANTED_CAUSE` chooses one cause, `PLANTED_SEED` one
 //! network.
@@ -18,11 +19,11 @@ use planted_run::planted_nets::{CAUSES, Cause, Net, Score};
 use planted_run::{Place, build, runtime_of, space_in};
 use thalweg_monitor::{Report, report_space};
 
-/// The time for which a source writes.
+/// The time during which a source of a planted network writes messages.
 const LASTS: Duration = Duration::from_millis(200);
-/// The largest number of runs of one network to get an undisturbed one.
+/// The largest number of runs of one network until one is undisturbed.
 const RUNS_MAX: usize = 6;
-/// The largest share of the processors that others may have had.
+/// The largest share of the processors that other programs may have had in an undisturbed run.
 const FOREIGN_MAX: f64 = 0.1;
 
 /// A process that uses one processor all the time, and is killed when the value is dropped.
@@ -56,7 +57,7 @@ impl Processors {
             text.split_whitespace().skip(skip).take(take).map(|field| field.parse().ok()).collect()
         };
         let stat = std::fs::read_to_string("/proc/stat").ok()?;
-        // user, nice, system, idle, iowait, irq, softirq, steal
+        // user, nice, system, idle, iowait, irq, softirq, steal: the columns of the kernel's accounts.
         let all = numbers(stat.lines().next()?, 1, 8)?;
         let own = std::fs::read_to_string("/proc/self/stat").ok()?;
         let ours = numbers(own.rsplit(')').next()?, 11, 2)?;
@@ -65,7 +66,7 @@ impl Processors {
         Some(Processors { all: used(&all) - idle, ours: used(&ours), since: Instant::now() })
     }
 
-    /// Share of two processors that others had since.
+    /// The share of two processors that other programs have had since `self` was read.
     fn foreign_since(&self) -> Option<f64> {
         let now = Processors::look()?;
         let foreign = (now.all - self.all).saturating_sub(now.ours - self.ours);
@@ -73,7 +74,7 @@ impl Processors {
     }
 }
 
-/// Runs the network: the report, and the share of the processors that others had.
+/// Runs the network; returns the report, and the share of the processors that other programs had.
 fn run(net: &Net) -> (Report, f64) {
     let place = Place::new();
     let space = space_in(&place);
@@ -97,7 +98,7 @@ fn from_environment<T: std::str::FromStr>(name: &str) -> Option<T> {
     std::env::var(name).ok()?.parse().ok()
 }
 
-/// A deadlock is found on a busy machine, too.
+/// A deadlock must be found on a busy machine, too.
 #[test]
 fn deadlocks_are_named_on_any_machine() {
     let mut score = Score::default();

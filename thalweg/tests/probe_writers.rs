@@ -87,7 +87,7 @@ impl Place {
     }
 }
 
-/// The example, built as a user would build it: outside of the workspace.
+/// The example of a writer, built outside of the workspace as a user would build it.
 fn writer() -> &'static Path {
     static WRITER: OnceLock<PathBuf> = OnceLock::new();
     WRITER.get_or_init(|| {
@@ -144,7 +144,7 @@ fn a_program_whose_own_writer_is_killed_goes_on() {
     let mut program = Killed(program.spawn().unwrap());
     let mut writer = Command::new(writer);
     // The writer's output is not read, so the writer blocks when the pipe is full, and the program waits for
-    // it.
+    // the writer.
     let mut writer = Killed(writer.arg(place.space()).stdout(Stdio::piped()).spawn().unwrap());
     let element = PathBuf::from(place.space()).join("0001.element");
     let begun = Instant::now();
@@ -168,7 +168,7 @@ fn a_program_whose_own_writer_is_killed_goes_on() {
 /// The offset of the consuming process in the header of an element.
 const READER_AT: usize = thalweg_space::layout::element::READER;
 
-/// Rows as Python's csv module reads them.
+/// The rows of a table, read by the module `csv` of Python.
 fn rows(csv: &[u8], place: &Place) -> Vec<Vec<String>> {
     std::fs::write(place.path("table.csv"), csv).unwrap();
     let script = "import csv, json, sys\nprint(json.dumps(list(csv.reader(open(sys.argv[1], newline='')))))";

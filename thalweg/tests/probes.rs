@@ -143,7 +143,7 @@ impl Place {
     }
 }
 
-/// By path: calls, and calls that failed or were left by an exception.
+/// For each path, the number of calls, and the number of calls that failed or that an exception left.
 type Paths = BTreeMap<String, (u64, u64)>;
 
 /// The counts of each path, as `thalweg calls` reports them.
@@ -163,7 +163,8 @@ fn told(calls: &Value) -> Paths {
             Some(parent) => format!("{}/{name}", paths[parent as usize]),
             None => name.to_owned(),
         };
-        // Calls of a path and work that was handed over on that path are listed separately.
+        // Calls of a path and work that was handed over on that path are separate nodes, whose figures are
+        // added here.
         let figures = told.entry(path.clone()).or_default();
         figures.0 += node["count"].as_u64().unwrap();
         figures.1 += node["failed"].as_u64().unwrap();
@@ -172,7 +173,7 @@ fn told(calls: &Value) -> Paths {
     told
 }
 
-/// The counts of pairs of caller and operation, from paths.
+/// The number of calls for each pair of caller and operation, computed from the paths.
 fn edges_of(paths: &Paths) -> BTreeMap<(String, String), u64> {
     let mut edges = BTreeMap::new();
     for (path, (count, _)) in paths {
@@ -349,8 +350,8 @@ fn what_was_recorded_survives_the_program() {
     }
 }
 
-/// The program waits for its reader; when the reader has ended, the program goes on, and the calls that were
-/// not kept are counted exactly.
+/// The program waits for its reader; when the reader has ended, the program goes on, and the calls that found
+/// no room are counted exactly.
 #[test]
 fn a_program_whose_reader_is_killed_goes_on() {
     const CALLS: u64 = 400_000;
@@ -427,7 +428,7 @@ fn probes_of_a_program_that_is_told_off_take_no_lock() {
 }
 
 /// A library with probes is unloaded and loaded again, while threads that called it live on, by a program
-/// with probes of its own and by one without.
+/// that has probes itself, and by a program that has none.
 #[test]
 fn libraries_with_probes_come_and_go() {
     let folder = tempfile::tempdir().unwrap();
@@ -449,8 +450,8 @@ fn libraries_with_probes_come_and_go() {
         let library = path("libcalled.so");
         place.run(&path(program), &[library.to_str().unwrap(), &LOADED.to_string()]);
         let calls = place.calls();
-        // Each time the library is loaded, the main thread, a thread that ends later, and one child of a fork
-        // call it.
+        // Each time the library is loaded, the main thread, a thread that ends later, and the child of a fork
+        // each call it once.
         let count = |name: &str| {
             paths(&calls).iter().filter(|(path, _)| path.ends_with(name)).map(|(_, n)| n).sum::<u64>()
         };
@@ -468,8 +469,8 @@ fn libraries_with_probes_come_and_go() {
 #[test]
 fn a_program_without_room_goes_on() {
     for (name, program) in in_c() {
-        // The limits are in units of 512 bytes: with the first there is room for the space but not for an
-        // element, with the second for neither.
+        // The limits of the size of a file are in units of 512 bytes: with the first limit there is room for
+        // the space but not for an element, with the second for neither.
         for (limit, has_space) in [("200", true), ("100", false)] {
             let place = Place::new();
             let script = "ulimit -f \"$1\"; shift; exec \"$@\"";
@@ -509,8 +510,8 @@ impl Drop for SmallDisk {
     }
 }
 
-/// The disk has room for the elements of some threads: those of the others lose their events, each of which
-/// is counted.
+/// The disk has room for the elements of some threads only; the other threads lose their events, and each
+/// lost event is counted.
 #[test]
 fn events_without_room_on_a_full_disk_are_counted() {
     const CALLS: u64 = 20_000;
@@ -590,7 +591,7 @@ fn a_budget_is_kept_by_leaving_out_what_tells_least() {
     let said = place.thalweg(&["calls", &space, "--budget", "2%", "--every", "300ms", "--for", "3s"]);
     assert!(said.contains("off goes one,"), "{said}");
     assert!(said.contains("left out: one."), "{said}");
-    // After the command all operations are on again, which were off while it ran.
+    // After the command all operations are on again, also those that the command had switched off.
     let switches = || thalweg_space::reader::SpaceReader::open(&space).unwrap().probes().unwrap();
     assert!(switches().iter().all(|probe| probe.on));
     assert!(switches().iter().any(|probe| probe.name == "one"));
@@ -619,7 +620,8 @@ fn paths(calls: &Value) -> Vec<(String, u64)> {
     told(calls).into_iter().map(|(path, (count, _))| (path, count)).collect()
 }
 
-/// A program in Rust, a library in C, and back, in one thread: two spaces, one tree.
+/// A program in Rust calls a library in C, which calls back into the program, in one thread: the calls are in
+/// two spaces and make one tree.
 #[test]
 fn a_program_and_a_library_of_another_language_are_one_tree() {
     let place = Place::new();
@@ -630,8 +632,8 @@ fn a_program_and_a_library_of_another_language_are_one_tree() {
     assert_eq!(paths(&place.calls()), wanted.map(|(path, count)| (path.to_owned(), count)));
 }
 
-/// C sends to Rust, Rust to C: three processes, one tree; a thread that gets work by hand-over is in the tree
-/// as well.
+/// A message goes from C to Rust, and one from Rust to C: the three processes make one tree; a thread that
+/// gets work by hand-over is in the tree, too.
 #[test]
 fn traces_cross_processes_and_threads() {
     let place = Place::new();
@@ -750,8 +752,8 @@ int main(void) {
     }
 }
 
-/// A program compiled with -finstrument-functions, without a change: names come from its symbols, in a
-/// library that is loaded later, too.
+/// A program whose sources are unchanged is compiled with -finstrument-functions: names of operations come
+/// from its symbols, also from those of a library that is loaded later.
 #[test]
 fn functions_of_an_instrumented_program_have_their_names() {
     let place = Place::new();

@@ -97,7 +97,7 @@ fn interrupt(child: &Child, signal: &str) {
     assert!(status.success());
 }
 
-/// The report's figures about the flow, without the path of its source.
+/// The report's figures about the flow, without the path from which the report was made.
 fn measured(path: &str) -> Value {
     let mut report: Value = serde_json::from_str(&says(&["report", path, "--json"])).expect("JSON");
     report["space"]["path"] = Value::Null;
@@ -165,8 +165,8 @@ fn a_recording_ends_at_ctrl_c_and_goes_on_after_a_kill() {
     let events = says(&["events", &kept, "--json"]);
     assert_eq!(events, says(&["events", &space, "--json"]));
     assert_eq!(measured(&kept)["window"]["state"], "killed");
-    // Events that were recorded before are kept. (Times in seconds change a little, because the clock's rate
-    // is measured more exactly.)
+    // Events that were recorded before the kill are in the archive. The times in seconds, which are not
+    // compared, change a little, because the rate of the clock is measured more exactly with time.
     let event = |line: &str| {
         let event: Value = serde_json::from_str(line).expect("JSON");
         [&event["ticks"], &event["writer"], &event["sequence"], &event["kind"], &event["fields"]]
@@ -176,8 +176,8 @@ fn a_recording_ends_at_ctrl_c_and_goes_on_after_a_kill() {
     assert!(before.lines().chain(between.lines()).all(|line| all.contains(&event(line))));
 }
 
-/// A run removes its space when it ends; the recorder still has the mappings with the events that it had not
-/// written yet.
+/// A run removes its space when it ends; the recorder still has the files mapped, with the events that it had
+/// not written yet.
 #[test]
 fn a_run_that_leaves_nothing_is_in_the_archive() {
     let (folder, _, kept) = folder();
@@ -199,11 +199,12 @@ fn a_run_that_leaves_nothing_is_in_the_archive() {
     send(&mut run, 1);
     let space =
         std::fs::read_dir(&spaces).expect("a folder").next().expect("a space").expect("a space").path();
-    // Nothing of the run's last seconds is written before its end.
+    // With `--sync 1h` nothing of the run's last seconds is written to the archive before the run ends.
     let mut command = thalweg(&["record", space.to_str().expect("UTF-8"), "--output", &kept, "--sync", "1h"]);
     let recorder = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("thalweg starts");
     let begun = Instant::now();
-    // The catalogs of all writers are copied when they are found.
+    // The recorder copies the catalog of each writer when it finds the writer, so the file shows that it has
+    // begun.
     while !Path::new(&kept).join("0001.catalog").exists() {
         assert!(begun.elapsed() < PATIENCE, "nothing is recorded");
         std::thread::sleep(Duration::from_millis(20));
@@ -240,7 +241,7 @@ fn a_window_is_what_lies_between_its_times() {
         let seen: Vec<f64> =
             says(&["events", place, "--json", "--window", &window]).lines().map(time).collect();
         assert!(seen.iter().all(|time| (from - 1e-6..=to + 1e-6).contains(time)), "{window}");
-        // A count in ticks rounds by one.
+        // The edges of the window are rounded to ticks, so an event at each edge may be counted differently.
         assert!(seen.len().abs_diff(expected) <= 2 && expected > 10, "{} for {expected}", seen.len());
     }
     let part: Value =
@@ -268,7 +269,8 @@ fn a_report_of_a_late_window_knows_what_began_long_before() {
     run.send(300);
     run.end();
     assert_eq!(ended(recorder(&space, &kept, &[])).0, Some(0));
-    // A source polls its input at intervals.
+    // The dispatches that read messages are looked at, because a source polls its input even while nothing
+    // comes.
     let times: Vec<f64> = says(&["events", &kept, "--kind", "exec.dispatch*", "--json"])
         .lines()
         .map(|line| serde_json::from_str::<Value>(line).expect("JSON"))

@@ -32,7 +32,7 @@ THALWEG_LIBRARY_WITH(boxes, parameters, 1, NULL, 0, INIT, finish)
 const NETWORK: &str =
     "net first { box mark ((<n>) -> (<n>, <build>, word)); } connect mark .. [{} -> {}] .. mark;";
 
-/// Compiles a library from `text` with these definitions.
+/// Compiles a library from `text` with these preprocessor definitions.
 fn compile(text: &str, definitions: &[&str], library: &Path) {
     let source = library.with_extension("c");
     std::fs::write(&source, text).expect("a temporary folder takes files");
@@ -58,7 +58,8 @@ fn build(folder: &Path, build: u32, others: &[&str]) -> PathBuf {
     library
 }
 
-/// A folder with `libmark.so`, which is `first`, and the run's arguments for it.
+/// Makes a folder with `libmark.so`, a copy of the library that `first` returns; returns the folder and the
+/// path of the library.
 fn with_library(first: impl FnOnce(&Path) -> PathBuf) -> (tempfile::TempDir, PathBuf) {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let library = folder.path().join("libmark.so");
@@ -203,7 +204,7 @@ fn parameters_are_set_and_state_and_events_are_seen_while_it_runs() {
         told.contains("box.levels.clipped") && told.contains("20000") && told.contains("1.2207"),
         "{told}"
     );
-    // A value outside the parameter's range is refused, and a network does not start with it.
+    // A value outside the parameter's range is refused in a live run, and also when a network starts.
     let set = Command::new(env!("CARGO_BIN_EXE_thalweg"))
         .arg("set")
         .arg(run.space())
@@ -243,7 +244,7 @@ fn a_library_is_looked_for_by_name_in_the_directories_named_only() {
     assert_eq!(check(Some(folder.path())).0, Some(0));
 }
 
-/// A box that calls another library, which is found in the same directory.
+/// A library with a box that calls another library, which is found in the same directory.
 const ASKING: &str = r#"
 #include "thalweg.h"
 int64_t answer(void);
@@ -289,7 +290,7 @@ fn a_library_finds_its_neighbours() {
     assert_eq!(answer(), "{\"<answer>\": 42}\n");
     assert!(run.done("reload", library.to_str()).starts_with("reloaded"));
     assert_eq!(answer(), "{\"<answer>\": 42}\n");
-    // The copies that were loaded are gone.
+    // The copies from which the builds were loaded have been removed.
     let names = std::fs::read_dir(run.folder.path())
         .expect("a folder")
         .map(|entry| entry.expect("a file").file_name());
@@ -302,7 +303,7 @@ fn a_library_finds_its_neighbours() {
 #[test]
 fn a_library_that_cannot_be_copied_beside_itself_says_what_is_missing() {
     let folder = tempfile::tempdir().expect("a temporary folder");
-    // With a prefix, the name would be too long for a file.
+    // The name is so long that a copy, whose name gets a prefix, would have too long a name for a file.
     let name = format!("lib{}.so", "k".repeat(248));
     let library = with_neighbour(folder.path(), &name);
     let net = write(folder.path(), "first.snet", "net first { box ask ((<n>) -> (<answer>)); } connect ask;");
@@ -323,7 +324,7 @@ fn a_library_that_cannot_be_copied_beside_itself_says_what_is_missing() {
         assert!(said.contains(part), "{part}: {said}");
     }
     assert_eq!(run(None).0, Some(0), "as it is, it is loaded from where it is");
-    // A library that needs no other file is loaded nevertheless.
+    // A library that needs no other file is loaded in spite of its long name.
     build(folder.path(), 1, &[]);
     std::fs::copy(folder.path().join("build1.so"), &library).expect("a copy");
     let (code, said) = run(Some("--control"));

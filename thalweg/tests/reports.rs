@@ -68,7 +68,7 @@ fn a_window_after_another_network_was_loaded_counts_its_messages_alone() {
     run.done("load", Some(&next));
     through(&mut run, &mut output, 100);
 
-    // No message moves in this window: earlier work of the networks is not counted in it.
+    // No message moves in this window: the work that the networks did before is not counted in the window.
     let still = report(&run.space(), &["--window", "50ms"]);
     assert_eq!(still["throughput"]["messages_in"], 0, "{still:#}");
     for stream in still["streams"].as_array().expect("a list") {
@@ -76,7 +76,7 @@ fn a_window_after_another_network_was_loaded_counts_its_messages_alone() {
         assert!(!stream["name"].as_str().expect("text").contains("first/"), "{stream:#}");
     }
 
-    // A window in which messages move, in mode full.
+    // In this window messages move, and the mode is full.
     let space = run.space();
     let window = std::thread::spawn(move || report(&space, &["--window", "1s"]));
     while !window.is_finished() {
@@ -95,7 +95,8 @@ fn a_window_that_a_network_ends_in_counts_from_its_begin() {
     let mut run = Run::start(PLUS);
     let mut output = BufReader::new(run.child.stdout.take().expect("piped"));
     through(&mut run, &mut output, 1000);
-    // The counts are read when all earlier dispatches have published their work.
+    // A pause returns when all earlier dispatches have published their work, so the counts are exact from
+    // here on.
     run.done("pause", None);
     let mut follower = thalweg_monitor::Follower::open(run.space(), 10).expect("a space");
     follower.poll();
@@ -184,7 +185,7 @@ fn a_watch_of_a_run_that_takes_its_space_away_ends_with_its_end() {
     assert!(!rest.iter().any(|line| line.contains("damaged")), "{rest:#?}");
 }
 
-/// A run that hung before it was killed lasted until then, though nothing was recorded of it for a while.
+/// A run that hung before it was killed lasted until the kill, though nothing was recorded of it for a while.
 #[test]
 fn a_run_that_did_nothing_before_it_was_killed_lasted_until_then() {
     let mut run = Run::start(PLUS);
@@ -241,7 +242,7 @@ fn more_workers_than_processors_are_warned_of() {
 #[test]
 fn a_large_kept_run_is_reported_alike_on_one_core_and_on_several() {
     let folder = tempfile::tempdir().expect("a temporary folder");
-    // Every 500th record fails.
+    // Every 500th record fails by a division by zero.
     let text = "net long connect [{<n>} -> {<n = n + 0 / (n % 500)>}] .. [{<n>} -> {<n = n + 1>}] \
                 .. [{<n>} -> {<n = n + 1>}] .. [{<n>} -> {<n = n + 1>}];";
     let net = write(folder.path(), "long.snet", text);
@@ -259,7 +260,7 @@ fn a_large_kept_run_is_reported_alike_on_one_core_and_on_several() {
     let mut alone = Command::new("taskset");
     alone.args(["-c", &first_core()]).arg(des_run::thalweg().get_program());
     assert_eq!(several, report(&mut alone));
-    // The recording is too long to be analysed in memory at once.
+    // The recording has too many events to be analysed in memory at once, so it is analysed in parts.
     assert!(several["window"]["events"].as_u64().expect("a number") > 100_000, "{}", several["window"]);
     let failures = several["failures"].as_array().expect("a list");
     assert!(failures.len() > 1, "{failures:?}");

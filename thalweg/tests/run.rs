@@ -11,8 +11,8 @@ use program::{fed, run, started, write};
 /// A network that adds one to `<n>`, and fails on the largest integer.
 const COUNT: &str = "net count connect [{<n>} -> {<n=n+1>}];";
 
-/// Runs with `arguments`, which must be refused with exit code 2 and every one of `expected` on standard
-/// error, leaving no space behind.
+/// Runs a network with `arguments`, which must be refused: with exit code 2, with every text of `expected` on
+/// standard error, and without a space that is left behind.
 fn refused(arguments: &[&str], expected: &[&str]) {
     let spaces = tempfile::tempdir().expect("a temporary folder");
     let output = fed(des_run::thalweg().arg("run").args(arguments).env("THALWEG_SPACES", spaces.path()), "");
@@ -189,7 +189,7 @@ fn an_output_that_nobody_reads_ends_the_run_quietly() {
     let mut child = started(des_run::thalweg().arg("run").arg(&count));
     let mut input = child.stdin.take().expect("piped");
     drop(child.stdout.take());
-    // The run closes the pipe sooner or later; until then it reads all input.
+    // The run closes the pipe sooner or later; until it does, writing succeeds.
     while input.write_all(b"{\"<n>\": 1}\n").is_ok() {}
     let mut said = String::new();
     child.stderr.take().expect("piped").read_to_string(&mut said).expect("text");
@@ -229,7 +229,8 @@ fn all_sleep(process: u32) -> bool {
     })
 }
 
-/// The output is not read, so the sink waits, the source is held, and five records are inside the network.
+/// The output is not read, so the sink waits, the source has to wait for room, and five records are inside
+/// the network.
 #[test]
 fn an_interrupt_while_the_source_is_held_drains_and_reports() {
     let folder = tempfile::tempdir().expect("a temporary folder");
@@ -282,7 +283,8 @@ fn a_task_of_an_idle_run_is_moved() {
     let moved = set(&[&space, "task/1.worker", "0"]).expect("moved");
     assert_eq!(moved, "task 1 moves from worker 1 to worker 0");
     pass(2);
-    // A task that was woken moves when its worker has looked into its inbox: then it is there.
+    // A woken task moves when its worker looks into its inbox, so the command is repeated until the task is
+    // there.
     while set(&[&space, "task/1.worker", "0"]).expect("moved") != "task 1 is on worker 0 already" {}
     assert_eq!(
         set(&[&space, "task/1.worker", "1"]).expect("moved"),
@@ -304,7 +306,7 @@ fn a_task_of_an_idle_run_is_moved() {
     assert!(error.contains("has ended"), "{error}");
 }
 
-/// The workers of a run, by `thalweg report --json`.
+/// The workers of a run, as `thalweg report --json` lists them.
 fn workers_of(space: &str) -> Vec<serde_json::Value> {
     let output = des_run::thalweg().args(["report", space, "--json"]).output().expect("thalweg starts");
     let report: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");

@@ -38,7 +38,7 @@ impl Pipes {
         Pipes { input: run.child.stdin.take().expect("piped"), output }
     }
 
-    /// Sends a record. Returns this many output records, in the order of their text.
+    /// Sends a record. Returns `count` output records, in the order of their text.
     fn through(&mut self, record: &str, count: usize) -> Vec<String> {
         writeln!(self.input, "{record}").expect("it reads");
         let mut lines: Vec<String> =
@@ -64,7 +64,8 @@ fn the_example_does_what_it_says() {
     assert_eq!(words, ["{\"<count>\": 2}", "{\"word\": \"incomprehens\"}", "{\"word\": \"to\"}"]);
     assert_eq!(pipes.through(r#"{"samples": [1, 2.5]}"#, 1), ["{\"mean\": 1.75}"]);
     assert_eq!(pipes.through(r#"{"<last>": 2}"#, 2), ["{\"<n>\": 1}", "{\"<n>\": 2}"]);
-    // One ticket was stamped twice, its copy once, because the two shared a value until the first stamp.
+    // One ticket was stamped twice, and its copy was stamped once: the two shared a value until the first
+    // stamp, which made a copy of the value.
     let tickets = pipes.through(r#"{"<number>": 7}"#, 2);
     assert_eq!(tickets, ["{\"<number>\": 7, \"<stamps>\": 1}", "{\"<number>\": 7, \"<stamps>\": 2}"]);
     drop(pipes);

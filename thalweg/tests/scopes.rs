@@ -30,7 +30,7 @@ fn objects(text: &str) -> Vec<Value> {
     text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect()
 }
 
-/// A kept run of two filters.
+/// Runs a network of two filters and keeps the run's space.
 fn kept(folder: &Path) -> String {
     let net =
         write(folder, "two.snet", "net two connect [{<n>} -> {<n = n + 1>}] .. [{<n>} -> {<n = n * 2>}];");
@@ -227,7 +227,8 @@ fn an_overview_says_how_fast_a_process_is() {
     assert_eq!(rows.len(), 1, "a line for each process");
     let number = |name: &str| rows[0].field(name).and_then(|value| value.number()).unwrap_or(f64::NAN);
     assert_eq!(number("process.pid"), f64::from(live.run.child.id()));
-    // The increase between two readings is divided by a time that is known within these bounds.
+    // The rate is the increase between two readings divided by the time between them, and this time is known
+    // only within bounds.
     for (n, name) in ["reads/s", "writes/s"].into_iter().enumerate() {
         let grown = (after[n] - before[n]) as f64;
         assert!(grown >= 6000.0, "{grown}");
@@ -278,7 +279,7 @@ fn a_rate_lets_so_many_tuples_through_and_counts_the_others() {
     }
 }
 
-/// Records a view of this.
+/// Starts `thalweg record` with the view `view` of the run in `space`.
 fn recorder(folder: &Path, view: &str, space: &Path, kept: &str, more: &[&str]) -> Child {
     let mut command = thalweg(folder);
     command.args(["record", view]).arg(space).args(["--output", kept, "--sync", "20ms", "--every", "10ms"]);
@@ -313,7 +314,7 @@ fn a_view_is_recorded_and_read_as_any_archive() {
         std::thread::sleep(Duration::from_millis(10));
     }
     let sent = live.sent;
-    // The run ends; its space stays unchanged.
+    // When the run ends, its space stays as it is.
     let space = live.space.clone();
     let kept = folder.join("copy");
     let mut whole = thalweg(folder);
@@ -331,7 +332,7 @@ fn a_view_is_recorded_and_read_as_any_archive() {
     let (expected, found) = (pulled(&text, &kept), pulled("events", &raw));
     let number =
         |tuple: &thalweg_scope::Tuple<'_>, name: &str| tuple.field(name).and_then(|value| value.number());
-    // The tuples, sorted by element and sequence.
+    // The tuples, sorted by their elements and sequence numbers.
     let of = |pulled: &Pulled,
               from: &dyn Fn(&thalweg_scope::Tuple<'_>) -> String|
      -> BTreeMap<String, (String, [f64; 2])> {

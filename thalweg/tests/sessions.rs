@@ -12,7 +12,7 @@ use thalweg_monitor::Report;
 
 const RECORDS: usize = 500;
 
-/// A session of two processes that run one after the other: the same network with different ends.
+/// Makes a session of two processes that run the same network on the same input, one after the other.
 fn session(folder: &Path) -> String {
     let session = folder.join("together").to_str().expect("UTF-8").to_owned();
     let input = folder.join("input");
@@ -46,7 +46,8 @@ fn two_processes_are_in_one_report_and_cannot_be_confused() {
     assert_eq!(report.throughput.messages_in, Some(2 * RECORDS as u64));
     let parts: Vec<_> = report.spaces.iter().map(|part| part.throughput.messages_in).collect();
     assert_eq!(parts, [Some(RECORDS as u64); 2]);
-    // The two ran the same network, so their tasks have the same numbers, and no two the same id.
+    // The two processes ran the same network, so their tasks have the same numbers; but no two tasks have the
+    // same id.
     let ids: BTreeSet<_> = report.tasks.iter().map(|task| task.id).collect();
     let numbers: BTreeSet<_> = report.tasks.iter().map(|task| task.id.number).collect();
     assert_eq!(ids.len(), report.tasks.len());

@@ -81,7 +81,7 @@ fn volumes(space: &Path) -> Vec<(String, Json, Json)> {
         .collect()
 }
 
-/// Checks that a stream's volume is that of messages of these sizes, all of which were measured.
+/// Checks that a stream's volume is the volume of messages of the given sizes, all of which were measured.
 fn check(volumes: &[(String, Json, Json)], ends: &str, mut sizes: Vec<u64>) {
     let (_, volume, rate) =
         volumes.iter().find(|(of, ..)| of == ends).unwrap_or_else(|| panic!("{ends}: {volumes:?}"));
@@ -100,7 +100,8 @@ fn check(volumes: &[(String, Json, Json)], ends: &str, mut sizes: Vec<u64>) {
     assert!((number("bytes_per_s") / bytes_per_s - 1.0).abs() < 1e-9, "{ends}: {volume}");
 }
 
-/// Runs a network with every size measured. Returns the volumes in the report on its space.
+/// Runs a network so that the size of every message is measured. Returns the volumes in the report on its
+/// space.
 fn run(folder: &Path, mode: &str, network: &str, boxes: &str, input: &str) -> Vec<(String, Json, Json)> {
     let space = folder.join(format!("space-{mode}"));
     let name = network.split_whitespace().nth(1).expect("net NAME");
@@ -127,7 +128,7 @@ fn records_of_boxes_in_c_are_as_large_as_their_values_and_shared_ones_count_whol
     let input: String = (0..RECORDS).map(line).collect();
     for mode in ["metrics", "full"] {
         let volumes = run(folder.path(), mode, NETWORK, &boxes, &input);
-        // Labels that a box does not take stay on the record: here the line and a tag.
+        // Labels that a box does not take stay on the record: here these are the line and a tag.
         let text = |n: u64| LABEL + VALUE + length(n);
         let parcel = |n: u64| LABEL + VALUE + 1000 + n;
         let numbers = |n: u64| LABEL + VALUE + 4 * (n % 7);
@@ -158,7 +159,8 @@ fn records_of_boxes_in_cpp_are_as_large_as_the_library_says() {
     };
     let input: String = (0..500).map(record).collect();
     let volumes = run(folder.path(), "metrics", NETWORK, &boxes, &input);
-    // A polygon is a string (32 bytes by the ABI of GNU) and a vector (24); each of its sides 8.
+    // A polygon consists of a string (32 bytes in GNU's C++ ABI), a vector (24 bytes), and 8 bytes for each
+    // of its sides.
     let polygon = |n: u64| 32 + 24 + n % 30 + 8 * sides(n);
     let sizes = |size: &dyn Fn(u64) -> u64| (0..500).map(size).collect::<Vec<u64>>();
     check(
@@ -185,7 +187,8 @@ fn records_of_boxes_in_rust_are_as_large_as_the_library_says() {
     let number = |n: u64| n * n * n;
     let input: String = (0..400).map(|n| format!("{{\"<number>\": {}}}\n", number(n))).collect();
     let volumes = run(folder.path(), "full", NETWORK, &boxes, &input);
-    // A ticket is a number (8 bytes) and a vector (24); a stamp a string (24) and its text.
+    // A ticket consists of a number (8 bytes) and a vector (24 bytes); each stamp is a string (24 bytes) and
+    // its text.
     let stamp = |n: u64| 24 + format!("stamp {}", number(n)).len() as u64;
     let ticket = |n: u64, stamps: u64| RECORD + LABEL + VALUE + 8 + 24 + stamps * stamp(n);
     let sizes = |size: &dyn Fn(u64) -> u64| (0..400).map(size).collect::<Vec<u64>>();
@@ -213,7 +216,7 @@ fn a_live_run_tells_sizes_and_so_does_one_that_was_killed() {
         let length = |n: u64| if n.is_multiple_of(25) { 3000 } else { 10 + n % 10 };
         let mut next = 0;
         let mut passed = |count: u64| {
-            // One record is written at a time, so neither pipe is ever full.
+            // Each record is written and read back before the next, so neither pipe is ever full.
             for n in next..next + count {
                 let line = format!("{{\"line\": \"{}\", \"<n>\": {n}}}\n", "x".repeat(length(n) as usize));
                 input.write_all(line.as_bytes()).expect("it reads");

@@ -65,7 +65,7 @@ fn ls_shows_sessions_with_their_processes() {
     assert_eq!(session["processes"].as_array().unwrap().len(), 2);
     assert_eq!(session["processes"][0]["space"], name(members[0].path()));
     assert_eq!(objects.iter().filter(|object| object["session"] == session["path"]).count(), 2);
-    // A space in a session is found by its name as any other space; a session has no settings of its own.
+    // A space in a session is found by its name like any other space; a session has no settings of its own.
     assert!(place.thalweg(&["get", name(members[0].path())]).status.code() == Some(2), "it has no settings");
     let output = place.thalweg(&["get", session["path"].as_str().unwrap(), "*"]);
     assert!(String::from_utf8_lossy(&output.stderr).contains("is a session"), "{output:?}");
@@ -103,7 +103,7 @@ fn commands_take_the_newest_run() {
     refused(&["message", "newer", "1:0", "--failed"], "--slowest and --failed choose");
 }
 
-/// A step of the test was made.
+/// The event that records a step of the test.
 #[derive(Kind)]
 #[kind(name = "test.step")]
 struct Step {
@@ -115,7 +115,8 @@ fn step(writer: &mut Writer, count: u64) {
     writer.emit(kind, &Step { count });
 }
 
-/// `thalweg events --json` of a session: the process, the writer's gap or the step of each line.
+/// What `thalweg events --json` prints for a session: for each line, the process, and the step, or none for a
+/// gap.
 fn steps(place: &Place, arguments: &[&str]) -> Vec<(String, Option<u64>)> {
     let all = [&["events", "--json"], arguments].concat();
     let lines = place.says(&all);

@@ -1,4 +1,4 @@
-//! `thalweg` at a terminal: a pseudo-terminal whose other end is the test.
+//! `thalweg` at a terminal: a pseudo-terminal at whose other end the test reads and writes.
 
 mod program;
 
@@ -10,7 +10,7 @@ use program::write;
 use rustix::fs::{Mode, OFlags};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 
-/// Both ends of a pseudo-terminal: the test's end, and the program's.
+/// Both ends of a pseudo-terminal: the test has one, and the program has the other.
 fn terminal() -> (File, File) {
     let ours = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).expect("a pseudo-terminal");
     grantpt(&ours).expect("granted");
@@ -39,7 +39,7 @@ fn a_run_that_waits_for_somebody_to_type_says_so() {
     let mut record = String::new();
     records.read_line(&mut record).expect("a record");
     assert_eq!(record, "{\"<n>\": 2}\n");
-    // This byte is Ctrl-D.
+    // The byte 4 is Ctrl-D, which ends the input.
     keyboard.write_all(&[4]).expect("it is typed");
     let mut rest = String::new();
     said.read_to_string(&mut rest).expect("text");

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use controlled::Run;
 
-/// A terminal of its own.
+/// A terminal for one test, run by tmux.
 struct Terminal {
     socket: String,
 }
@@ -64,7 +64,7 @@ impl Terminal {
         }
     }
 
-    /// The settings of the terminal, by `stty`.
+    /// The settings of the terminal, as `stty` prints them.
     fn state(&self, folder: &Path) -> String {
         let file = folder.join("state");
         let _ = std::fs::remove_file(&file);
@@ -117,7 +117,7 @@ fn the_screen_fits_and_the_terminal_is_as_it_was() {
             assert!(shown.lines().all(|line| line.chars().count() <= usize::from(width)), "{shown}");
             match ending {
                 "q" => {
-                    // A setting is set by its name and value.
+                    // The user types the name and the value of a setting, which is then set.
                     terminal.type_in(":");
                     terminal.type_in("exec.quantum 33");
                     terminal.enter();

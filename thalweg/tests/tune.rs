@@ -80,14 +80,14 @@ impl Zeros {
         settings.into_iter().find(|setting| setting.name == "exec.quantum").unwrap()
     }
 
-    /// `thalweg tune` with rules that try something at once.
+    /// The command `thalweg tune` with rules that propose a change at once.
     fn tuner(&self, more: &[&str]) -> Command {
         let mut command = thalweg(&["tune"]);
         command.arg(self.space()).arg("--pack").arg(self.folder.path().join("eager.toml")).args(more);
         command
     }
 
-    /// A tuner that has begun a trial.
+    /// Starts a tuner, and waits until it has begun a trial.
     fn trial(&self) -> Child {
         let mut tuner = self.tuner(&[]).stdout(Stdio::null()).spawn().unwrap();
         until("a trial is under way", || {
@@ -98,7 +98,7 @@ impl Zeros {
         tuner
     }
 
-    /// The number of dispatches so far.
+    /// The number of dispatches of all workers so far.
     fn dispatches(&self) -> u64 {
         let rows = SpaceReader::open(self.space()).unwrap().live_rows().unwrap();
         rows.iter()
@@ -202,7 +202,8 @@ fn the_second_tuner_is_refused_and_a_person_wins() {
     let log = log();
     let decisions: Vec<serde_json::Value> =
         log.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-    // On a busy machine the tuner may have tried a mapping before.
+    // On a busy machine the tuner may have tried a mapping before, so the decisions by the pack's model are
+    // searched.
     let is_ours =
         |decision: &&serde_json::Value| decision["what"] == "tried" && decision["model"] == "eager/hope";
     let tried = decisions.iter().find(is_ours).expect("it tried what the pack says");

@@ -1,4 +1,4 @@
-//! The server of pages: any part of the timeline in full detail, the data kept beside a run that has ended,
+//! The server of pages: any part of the timeline in full detail, the data stored beside a run that has ended,
 //! the address, and refused requests.
 #![allow(clippy::needless_range_loop, reason = "a state is a place in several lists")]
 
@@ -18,13 +18,13 @@ use program::write;
 use serde_json::Value;
 use viewed::{View, feed, free_port, live};
 
-/// A kept run of this many messages through filters.
+/// Runs `messages` messages through two filters and keeps the run's space.
 fn kept(folder: &Path, messages: usize) -> PathBuf {
     let net = "net small connect [{<n>} -> {<n = n + 1>}] .. [{<n>} -> {<n = n * 2>}];";
     kept_of(folder, net, (0..messages).map(|n| format!("{{\"<n>\": {n}}}\n")).collect())
 }
 
-/// A kept run of a network on some input.
+/// Runs a network on the given input and keeps the run's space.
 fn kept_of(folder: &Path, net: &str, input: String) -> PathBuf {
     let net = write(folder, "small.snet", net);
     let space = folder.join("kept");
@@ -46,7 +46,8 @@ fn json(text: &str) -> Value {
     serde_json::from_str(text).unwrap_or_else(|error| panic!("{error}: {}", &text[..text.len().min(300)]))
 }
 
-/// The time in each state of each task between two times, by the single spans of a timeline.
+/// The time that each task spent in each state between two times, computed from the single spans of a
+/// timeline.
 fn by_spans(timeline: &Value, from: f64, to: f64) -> Vec<[f64; 4]> {
     let column = |name: &str| -> Vec<i64> {
         let numbers = timeline["spans"][name].as_array().expect("a column");
@@ -70,7 +71,7 @@ fn same_times(part: &Value, want: &[[f64; 4]], from: f64, to: f64) {
     let tasks = part["tasks"].as_array().expect("tasks");
     for ((task, want), told) in tasks.iter().zip(want).zip(by_spans(part, from, to)) {
         for state in 0..4 {
-            // Ends and lengths are rounded to nanoseconds.
+            // The ends and lengths of spans are rounded to nanoseconds.
             let near = (told[state] - want[state]).abs() <= 1e-4 * (to - from) + 2000.0;
             assert!(
                 near,
@@ -90,10 +91,10 @@ fn what_is_kept_beside_a_run_makes_the_same_page_and_is_made_anew_when_the_run_i
     let pictures = space.join("pictures");
     let bytes = std::fs::read(&pictures).expect("pictures are kept");
     assert!(!space.join("pictures.new").exists());
-    // The same page is made from the kept data, not from the events.
+    // The page made from the stored data is the same as the page made from the events.
     assert_eq!(page(&space, &file), first);
     assert_eq!(std::fs::read(&pictures).expect("pictures"), bytes);
-    // Data that are damaged, truncated or of another run are made again.
+    // Stored data that are damaged, truncated or of another run are replaced.
     for damaged in [b"no pictures".to_vec(), bytes[..bytes.len() / 2].to_vec(), Vec::new()] {
         std::fs::write(&pictures, &damaged).expect("it can be written");
         assert_eq!(page(&space, &file).len(), first.len());
@@ -106,7 +107,7 @@ fn what_is_kept_beside_a_run_makes_the_same_page_and_is_made_anew_when_the_run_i
     modified.set_modified(std::time::SystemTime::UNIX_EPOCH + Duration::from_secs(7)).expect("a time");
     page(&space, &file);
     assert_ne!(std::fs::read(&pictures).expect("pictures"), bytes, "what it was made from is noted");
-    // The data are removed with the run.
+    // The stored data are removed with the run.
     des_run::succeed(des_run::thalweg().args(["clean", "--all"]).env("THALWEG_SPACES", folder.path()));
     assert!(!space.exists());
 }
@@ -126,7 +127,7 @@ fn any_window_is_told_span_by_span_or_in_sums_that_agree_with_all_spans() {
         let part = json(&view.body(&format!("/timeline?from={from}&to={to}")));
         let want = by_spans(all, from, to);
         if part["exact_from_ns"].is_null() {
-            // The sums are of cells that may begin before the window and end after it.
+            // The sums are those of whole cells, which may begin before the window and end after it.
             let step = part["processes"][0]["step_ns"].as_f64().expect("a step");
             let tasks = part["tasks"].as_array().expect("tasks");
             for (task, want) in tasks.iter().zip(&want) {
@@ -230,7 +231,7 @@ fn tasks_whose_creation_was_overwritten_are_called_by_their_names() {
     for n in 0..messages {
         writeln!(input, "{{\"<n>\": {n}, \"<left>\": 20}}").expect("it reads");
     }
-    // Every task has run since it was created.
+    // The run rests when every task has run since it was created.
     at_rest(&run, messages);
     let output = des_run::thalweg().arg("events").arg(run.space()).arg("--json").output().expect("it starts");
     let created = String::from_utf8_lossy(&output.stdout).matches("exec.task_created").count();
@@ -260,13 +261,13 @@ fn older_detail_of_a_run_that_goes_on_is_read_from_its_rings() {
     // All tasks wait: the page's open waits must agree with the waits as recorded later.
     at_rest(&run, 100);
     let view = View::start(&run.space(), &[]);
-    // At first the page has every span.
+    // The page has every span as long as there are few.
     let first = json(&view.body("/page.json"));
     assert_eq!(first["timeline"]["exact_from_ns"].as_f64(), Some(0.0));
     let (from, to) = (0.0, 0.9 * first["timeline"]["duration_ns"].as_f64().expect("a number"));
     let host = format!("127.0.0.1:{}", view.port());
     let until = Instant::now() + Duration::from_secs(60);
-    // Later it has the last 2,000 of them.
+    // When there are more, the page has only the last 2,000 spans.
     loop {
         let page = json(&view.body("/page.json"));
         if page["timeline"]["exact_from_ns"].as_f64() > Some(to) {
@@ -283,7 +284,7 @@ fn older_detail_of_a_run_that_goes_on_is_read_from_its_rings() {
             let _ = events.read(&mut some);
         }
     }
-    // Earlier spans are requested from the server, and are equal to those that the page had.
+    // Earlier spans are requested from the server, and are equal to those that the first page had.
     let part = json(&view.body(&format!("/timeline?from={from}&to={to}")));
     assert!(!part["exact_from_ns"].is_null(), "the rings have it still");
     let (then, now) = (by_spans(&first["timeline"], from, to), by_spans(&part, from, to));
@@ -299,9 +300,9 @@ fn older_detail_of_a_run_that_goes_on_is_read_from_its_rings() {
     reading.join().expect("all was read");
 }
 
-/// Whether two figures, or all figures of two objects, are the same. Counts are equal. Times may differ by
-/// one bucket of a histogram (up to 0.4 %): the rate of the clock is measured more exactly with time, and a
-/// quantile may pass a bucket's edge.
+/// Whether two figures, or all figures of two objects, are the same within a tolerance. Counts are equal.
+/// Times may differ by one bucket of a histogram (up to 0.4 %): the rate of the clock is measured more
+/// exactly with time, and a quantile may pass a bucket's edge.
 fn near(one: Option<&Value>, other: Option<&Value>) -> bool {
     match (one, other) {
         (Some(Value::Number(one)), Some(Value::Number(other))) if one.is_f64() && other.is_f64() => {
@@ -328,9 +329,9 @@ fn the_page_of_a_run_that_goes_on_says_what_the_report_says() {
     let changing =
         |report: &Value| ["/window/events", "/verdict/kind"].map(|what| report.pointer(what).cloned());
     let until = Instant::now() + Duration::from_secs(60);
-    // The page's window begins with the run, as the report's does. The page is compared if the reports before
-    // and after it are equal: the runtime's last events come a moment after the last message, and the verdict
-    // may change while a run rests.
+    // The page's window begins with the run, as the window of the report does. The page is compared if the
+    // reports before and after it are equal: the runtime's last events come a moment after the last message,
+    // and the verdict may change while a run rests.
     let (_view, page, report) = loop {
         let before = reported();
         let view = View::start(&run.space(), &["--window", "3600s"]);
@@ -433,7 +434,7 @@ fn slow_clients_and_a_thousand_connections_hinder_nobody() {
         let _ = stream.write_all(part);
         slow.push(stream);
     }
-    // Other clients are served all the same, each page within a few seconds.
+    // Other clients are served in spite of the slow ones, each page within a few seconds.
     for _ in 0..5 {
         feed(&mut run, 200);
         let begun = Instant::now();
@@ -462,7 +463,7 @@ fn slow_clients_and_a_thousand_connections_hinder_nobody() {
     while !view.get(&format!("/?token={}", view.token()), "").starts_with("HTTP/1.1 200") {
         assert!(Instant::now() < until, "nobody is answered any more");
     }
-    // Descriptors and memory are freed.
+    // The descriptors of the closed connections are freed.
     let count = || std::fs::read_dir(format!("/proc/{}/fd", view.child.id())).expect("it lives").count();
     while count() > 100 {
         assert!(Instant::now() < until, "{} descriptors", count());
@@ -492,7 +493,7 @@ fn a_damaged_space_is_served_as_far_as_it_can_be_read() {
     let view = View::start(&space, &[]);
     assert!(view.address.starts_with("http://127.0.0.1:"), "{}", view.address);
     let until = Instant::now() + Duration::from_secs(60);
-    // Either all readable events are shown, or an error says that there are none.
+    // The server either shows all readable events, or reports that there are none.
     loop {
         let answer = view.get(&format!("/page.json?token={}", view.token()), "");
         if answer.starts_with("HTTP/1.1 200") {

@@ -35,7 +35,7 @@ fn a_recorded_run_is_replayed_or_said_to_be_beyond_the_replay() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let space = recorded(folder.path(), &["--monitor", "full", "--keep"]);
     let answer = json(&space);
-    // Each record is processed by at least five tasks: the source, three filters, the sink.
+    // Each record is processed by at least five tasks: the source, three filters, and the sink.
     assert!(answer["messages"].as_u64() >= Some(5 * 3000), "{answer}");
     assert!(answer["recorded_per_s"].as_f64() > Some(0.0) && answer["replayed_per_s"].as_f64() > Some(0.0));
     let [recorded, kept, kept_bound, again, bound] =
@@ -43,7 +43,7 @@ fn a_recorded_run_is_replayed_or_said_to_be_beyond_the_replay() {
             .map(|name| answer[name].as_f64().expect("a number"));
     let nearest = again.clamp(recorded, recorded / (1.0 - kept));
     let believed = kept <= kept_bound && (again / nearest - 1.0).abs() <= bound;
-    // If other programs delayed the run, the replay is too fast, and the answer says so.
+    // If other programs delayed the run, the replay is too fast, and the answer says that it is refused.
     assert_eq!(believed, answer["refused"].is_null(), "{answer}");
     let changes = answer["changes"].as_array().expect("a list");
     assert_eq!(believed, !changes.is_empty());

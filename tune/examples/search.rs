@@ -16,14 +16,14 @@ fn main() {
         let found = search(&problem, Some(&start)).expect("it makes sense");
         let took = begun.elapsed().as_secs_f64() * 1e3;
         let even = problem.work.iter().sum::<f64>() / f64::from(workers);
-        // The periods are printed as multiples of each worker's share of the work if no message crossed
-        // between workers.
+        // The printed periods are multiples of the period that each worker would have if the work were
+        // divided evenly and no message crossed between workers.
         let (before, after) = (problem.period(&start) / even, found.period / even);
         println!("{tasks:>9} {workers:>7} {took:>7.1} ms {before:>12.3} {after:>12.3}");
     }
 }
 
-/// Chains with branches, of exponential work.
+/// Chains with branches; the work of the tasks is distributed exponentially.
 fn network(tasks: u32, workers: u32) -> Problem {
     let mut chance = Chance::new(u64::from(tasks));
     let work = (0..tasks).map(|_| chance.exponential(1.0)).collect();

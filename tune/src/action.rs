@@ -2,10 +2,10 @@
 
 use std::fmt;
 
-/// A value that can be changed.
+/// Something that a tuner can change.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Knob {
-    /// The setting of this name.
+    /// The setting with this name.
     Setting(String),
     /// The worker of a task.
     Worker {
@@ -27,7 +27,7 @@ pub struct Change {
     pub to: u64,
 }
 
-/// Changes that are tried together.
+/// Changes that are tried as a whole.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Action {
     /// The changes, with each knob at most once.
@@ -63,8 +63,8 @@ impl Action {
         Action { changes: vec![Change { knob: Knob::Setting(name.into()), from, to }] }
     }
 
-    /// An action that did not help is remembered under this key: a setting and the direction of its change,
-    /// or a move of tasks.
+    /// The key under which an action that did not help is remembered: a setting and the direction of its
+    /// change, or a move of tasks.
     pub fn key(&self) -> String {
         let keys = self.changes.iter().map(|change| match &change.knob {
             Knob::Setting(name) if change.to > change.from => format!("{name} up"),
@@ -89,8 +89,8 @@ impl Action {
         self.changes.iter().map(value).collect::<Vec<_>>().join(" ")
     }
 
-    /// Reads the values that an action sets and those that undo it. `None` if the two texts do not fit
-    /// together, or are malformed.
+    /// Reads an action from two lists: the values that it sets, and the values that undo it. `None` if the
+    /// two lists do not name the same settings, or are malformed.
     pub fn read(values: &str, back: &str) -> Option<Action> {
         let pair = |text: &str| {
             let (name, value) = text.split_once('=')?;

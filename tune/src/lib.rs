@@ -1,9 +1,9 @@
 //! Tunes settings while a network runs: models propose changes, trials by turns verify them, and a log
 //! records the reasons.
 //!
-//! The crate uses only measurements and settings, of a run in another process or in this one. [`mapping`]
-//! finds a worker for each task, [`Rules`] are proposals as data, [`Controller`] decides which actions to try
-//! and to keep, and [`tune`] is the loop over a live run.
+//! The crate needs nothing but the measurements and settings of a run, in another process or in this one.
+//! [`mapping`] finds a worker for each task, [`Rules`] are proposals as data, [`Controller`] decides which
+//! actions to try and to keep, and [`tune`] is the loop over a live run.
 #![forbid(unsafe_code)]
 
 mod action;

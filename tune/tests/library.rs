@@ -12,7 +12,7 @@ use thalweg_tune::library::{Library, LibraryProgress, ours, read, tune_library};
 struct Seen {
     decisions: Vec<(f64, What, String, String)>,
     refused: Vec<String>,
-    /// For each window of a process, how many decisions there were before it.
+    /// For each window of a process, the process and the number of decisions made before the window.
     windows: Vec<(i32, usize)>,
 }
 
@@ -22,7 +22,7 @@ impl Seen {
     }
 }
 
-/// Tunes these processes until `enough`, at most for half a minute.
+/// Tunes the processes until `enough` is true, for at most half a minute.
 fn tune(pack: &str, processes: Vec<i32>, enough: impl Fn(&Seen) -> bool) -> (Seen, Result<u64, String>) {
     let pack = read("pack", pack).unwrap_or_else(|bad| panic!("{bad}"));
     let library = Library {
@@ -114,7 +114,7 @@ fn what_the_application_chose_is_left_alone() {
 #[test]
 fn what_makes_it_slower_is_taken_back() {
     let Some(machine) = Machine::start() else { return skipped("no PVM, or no C compiler") };
-    // Large raw fragments are chosen by hand, and a pack thinks that the smallest are better.
+    // Large raw fragments are chosen by hand, and the test's pack claims that the smallest are better.
     let mut run = machine.run(&["40", "0", "1", "0", "0", "400000"]);
     let pack = ours("pvm").expect("ours").replace("on = \"fragments_do_not_fit\"", "on = \"always\"");
     let pack = pack.replace("to = \"wanted / 1 B\"", "to = \"64\"").replace("min = 4080", "min = 64");
@@ -122,7 +122,8 @@ fn what_makes_it_slower_is_taken_back() {
     let (seen, result) = tune(&pack, run.processes(), |seen| seen.has(What::TakenBack, "pvm.fragment"));
     assert!(result.is_ok(), "{result:?}");
     assert!(!seen.has(What::Kept, "pvm.fragment"), "{:?}", seen.decisions);
-    // Each message then has thousands of fragments, so few windows are enough to see the loss.
+    // With the smallest fragments each message consists of thousands of them, so a few windows are enough to
+    // see the loss.
     let tried = seen.decisions.iter().position(|(_, what, ..)| *what == What::Tried).expect("it was tried");
     let first = run.processes()[0];
     let windows = seen.windows.iter().filter(|(pid, after)| *pid == first && *after == tried + 1).count();
@@ -143,13 +144,13 @@ fn a_task_that_is_killed_stops_neither_the_tuner_nor_the_others() {
             let status = std::process::Command::new("kill").args(["-9", &killed.to_string()]).status();
             is_killed.set(status.is_ok_and(|status| status.success()));
         }
-        // The tuner goes on with the remaining processes, as their windows after the last one of the killed
-        // process show.
+        // The tuner goes on with the remaining processes: they have windows after the last window of the
+        // killed process.
         let last = seen.windows.iter().rposition(|(pid, _)| *pid == killed).unwrap_or(0);
         is_killed.get() && seen.windows.len() > last + 30
     });
-    // The partner of the killed task waits for ever, so no call can be made in it. The error names this
-    // process and no other.
+    // The partner of the killed task waits for ever, so the tuner can make no call in it. The error names the
+    // partner of the killed task and no other process.
     let waits = format!("process {}:", other.processes()[1]);
     let is_right = result.as_ref().map_or_else(|why| why.contains(&waits) && !why.contains(';'), |_| true);
     assert!(is_right && is_killed.get(), "{result:?}");
@@ -177,14 +178,14 @@ fn the_fragment_size_follows_the_phases() {
         *what == What::Kept && change.contains("pvm.fragment")
     };
     let count = seen.decisions.iter().filter(set).count();
-    // The value changes at most once for each change of the size and each task.
+    // For each change of the message size and each task, the tuner sets the fragments at most once.
     assert!(count <= 2 * sizes.len(), "{count}: {:?}", seen.decisions);
     assert!(count >= 2 || !seen.has(What::Kept, "pvm.fragment"), "{:?}", seen.decisions);
     assert!(run.ended_well());
 }
 
-/// Compiles a C program of this folder; `None` if there is no compiler, or a library that it needs is
-/// missing.
+/// Compiles a C program of the folder `programs`; `None` if there is no compiler, or a library that it needs
+/// is missing.
 fn compiled(compiler: &str, name: &str, folder: &std::path::Path) -> Option<std::path::PathBuf> {
     let source = std::path::Path::new(machine::PROGRAMS).join(name);
     let program = folder.join("program");
@@ -213,8 +214,8 @@ fn integer_sort_is_right_while_it_is_tuned() {
     let (seen, result) =
         tune(ours("pvm").expect("ours"), run.processes(), |seen| seen.has(What::Tried, "pvm."));
     assert!(result.is_ok() && seen.has(What::Tried, "pvm."), "{result:?}: {:?}", seen.decisions);
-    // The program itself checks that five ranks in each iteration are those of the specification, and that
-    // the keys are in order.
+    // The program itself checks that in each iteration five keys have the ranks that the specification
+    // states, and that the keys are in order.
     assert!(!run.is_attached() && run.ended_well());
 }
 

@@ -44,7 +44,8 @@ export function changed(old, by) {
     gaps: by.gaps || old.gaps, decisions: by.decisions || old.decisions };
 }
 
-/** The spans of one lane in order, with sums of all spans before each: the states in any window need only two lookups. */
+/** The spans of one lane in order, each with the sums of all spans before it, so that the states in any window need
+ * only two lookups. */
 export class Lane {
   /** @param {number} size */
   constructor(size) {
@@ -53,14 +54,14 @@ export class Lane {
     this.state = new Uint8Array(size);
     this.task = new Int32Array(size);
     this.index = new Int32Array(size);
-    /** Time in each state before each span. */
+    /** The time in each state before each span. */
     this.before = [0, 1, 2, 3].map(() => new Float64Array(size + 1));
     this.size = 0;
   }
   /** @param {number} start @param {number} end @param {number} state @param {number} task @param {number} index */
   push(start, end, state, task, index) {
     const n = this.size++;
-    // Spans of a lane cannot overlap, so overlaps from rounding are cut.
+    // Spans of a lane do not overlap, except by rounding, and such overlaps are cut.
     this.start[n] = n > 0 ? Math.max(start, this.end[n - 1]) : start;
     this.end[n] = Math.max(end, this.start[n]);
     this.state[n] = state;
@@ -93,7 +94,8 @@ export class Lane {
   }
 }
 
-/** The cells of a lane with sums of all before each: the states in any window of cells need only two lookups. */
+/** The cells of a lane, each with the sums of all cells before it, so that the states in any window of cells need only
+ * two lookups. */
 class Sums {
   /** @param {number[]} sums @param {number} begin @param {number} step */
   constructor(sums, begin, step) {
@@ -116,7 +118,7 @@ class Sums {
   }
 }
 
-/** The timeline, ready to be drawn: exact spans by task and by worker, and sums of the older time. */
+/** The timeline, prepared for drawing: exact spans by task and by worker, and sums for the time before these spans. */
 export class Spans {
   /** @param {TimelineData} data */
   constructor(data) {

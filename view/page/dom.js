@@ -1,5 +1,5 @@
 // @ts-check
-/** Makes an element. Its content is inserted as text, so names from a run are never parsed as markup.
+/** Makes an element. The element's content is inserted as text, so names from a run are never parsed as markup.
  * @param {string} name @param {Record<string, string>} [attributes] @param {...(Node|string|null|undefined)} inside @returns {HTMLElement} */
 export function make(name, attributes = {}, ...inside) {
   const element = document.createElement(name);
@@ -37,7 +37,7 @@ export function table(caption, heads, rows) {
   })));
   return /** @type {HTMLTableElement} */ (make('table', {}, make('caption', {}, caption), make('thead', {}, head), make('tbody', {}, ...body)));
 }
-/** A name shortened to so many characters: its beginning and its end.
+/** A name shortened to `width` characters: its beginning and its end are kept.
  * @param {string} text @param {number} width @returns {string} */
 export function shortened(text, width) {
   if (text.length <= width) return text;

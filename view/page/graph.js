@@ -6,7 +6,7 @@ import { make, byId, canvasOf, button, colours, prepared, shortened } from './do
 /** @typedef {import('./data.js').Network} Network */
 /** @typedef {import('./data.js').GraphNode} GraphNode */
 
-/** The network: boxes filled by the shares of their tasks' states, lines as wide as their rate. */
+/** Draws the network: boxes are filled by the shares of their tasks' states, and lines are as wide as their rates. */
 export class Graph {
   /** @param {App} app */
   constructor(app) {

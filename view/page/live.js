@@ -5,7 +5,7 @@ import { checked, changed } from './data.js';
 /** @typedef {import('./data.js').PageData} PageData */
 /** @typedef {import('./data.js').Told} Told */
 
-/** The connection to the server of a live page, which sends data repeatedly and executes requests. The token is in the page's own address. */
+/** The connection to the server of a live page, which sends data repeatedly and executes requests. The token for the server is in the page's own address. */
 export class Server {
   /** @param {(data: PageData) => void} take */
   constructor(take) {
@@ -22,7 +22,7 @@ export class Server {
     /** The last complete data: an update replaces some of its fields and adds changes to the timeline. @type {any} */
     let last = {};
     const take = (/** @type {Event} */ event) => {
-      // The message about a change stays; a message that the server does not answer is cleared.
+      // A message about a change stays; a message that the server does not answer is cleared by the next update.
       if (byId('state').textContent === WORDS.reconnecting) this.say('');
       try {
         const { changes, ...data } = JSON.parse(/** @type {MessageEvent} */ (event).data);
@@ -38,7 +38,7 @@ export class Server {
     source.addEventListener('failed', (event) => this.say(/** @type {MessageEvent} */ (event).data));
     source.addEventListener('error', () => {
       this.say(WORDS.reconnecting);
-      // The browser reconnects by itself unless the server refused.
+      // The browser reconnects by itself unless the server has refused the connection.
       if (source.readyState === EventSource.CLOSED) setTimeout(() => this.open(), 2000);
     });
   }

@@ -10,7 +10,7 @@ import { Server } from './live.js';
 /** @typedef {import('./data.js').PageData} PageData */
 /** @typedef {import('./data.js').Told} Told */
 
-/** The page's state: its data, the window shown and the selection. */
+/** The state of the page: its data, the shown window of time, and the selection. */
 export class App {
   /** @param {PageData} data @param {Server|null} server */
   constructor(data, server) {
@@ -81,7 +81,7 @@ export class App {
     const holds = detail !== null && detail.from <= this.from && detail.to >= this.to && this.spans.exactFrom > this.from;
     return holds ? detail : { data: this.data.timeline, spans: this.spans };
   }
-  /** Requests the time shown in more detail, if the server may have more. */
+  /** Requests more detail for the shown time, if the server may have more. */
   look() {
     const { server, from, to } = this;
     const { spans, data } = this.lanes;
@@ -100,7 +100,7 @@ export class App {
       this.graphLater();
     });
   }
-  /** Updates the figures when the window has stopped moving. */
+  /** Updates the figures of the tabs when the shown window of time has stopped moving. */
   graphLater() {
     clearTimeout(this.later);
     this.later = setTimeout(() => showTabs(this), 120);
@@ -108,7 +108,7 @@ export class App {
   readCalls() {
     if (this.server) this.server.read('/calls').then((calls) => { this.calls = calls; showTabs(this); });
   }
-  /** Draws once with the next frame, however often this is called. */
+  /** Draws once with the next frame, however often this function is called before. */
   draw() {
     if (this.pending) return;
     this.pending = true;

@@ -1,6 +1,6 @@
 // @ts-check
 import { WORDS } from './words.js';
-/** Three digits and the largest unit that leaves at least 1 before it.
+/** A number with three digits and the largest unit that leaves at least 1 before it.
  * @param {number} value @param {[number, string][]} units @returns {string} */
 function scaled(value, units) {
   if (!Number.isFinite(value)) return '–';

@@ -1,6 +1,7 @@
 // @ts-check
 
-/** A picture of lanes, point by point: ten thousand rectangles take a browser longer than the million points that they cover. */
+/** A picture of lanes that is filled point by point, because a browser needs more time for ten thousand rectangles than
+ * for the million points that they cover. */
 export class Pixels {
   constructor() {
     /** @type {ImageData|null} */
@@ -11,7 +12,7 @@ export class Pixels {
     this.ratio = 1;
     /** Colours as points, by their names. @type {Map<string, number>} */
     this.known = new Map();
-    /** The end of each state in each column, from the column's top on. */
+    /** For each column, where each state ends in it, counted from the column's top. */
     this.ends = [0, 1, 2, 3].map(() => new Int32Array(0));
   }
   /** Begins an empty picture of this size; sizes and places are in pixels of the page. @param {CanvasRenderingContext2D} context @param {number} width @param {number} height */
@@ -45,7 +46,7 @@ export class Pixels {
   rows(y, height) {
     return [Math.max(0, Math.round(y * this.ratio)), Math.min(this.height, Math.round((y + height) * this.ratio))];
   }
-  /** A lane of rectangles, one after the other: `next` returns the ends and the colour of the n-th.
+  /** Draws a lane of rectangles, one after the other; `next` returns the ends and the colour of the n-th.
    * @param {number} y @param {number} height @param {number} count @param {(n: number) => [number, number, number]} next */
   lane(y, height, count, next) {
     const [top, bottom] = this.rows(y, height);
@@ -63,7 +64,7 @@ export class Pixels {
     if (end <= begin) return;
     for (let at = top + 1; at < bottom; at++) this.points.copyWithin(at * this.width + begin, row + begin, row + end);
   }
-  /** Columns from the left end to the right one, `step` wide: `next` returns the four heights of each, which are stacked one upon the other from below.
+  /** Draws columns from `left` to `right`, each `step` wide; `next` returns the four heights of each, which are stacked one upon the other from below.
    * @param {number} y @param {number} height @param {number} left @param {number} right @param {number} step @param {number[]} points @param {(x: number, heights: number[]) => void} next */
   columns(y, height, left, right, step, points, next) {
     const [top, bottom] = this.rows(y, height);

@@ -88,7 +88,7 @@ function latency(app) {
   return parts;
 }
 
-/** Draws the least, the quantiles 0.5, 0.9 and 0.99, and the greatest of times, on a scale of powers of ten.
+/** Draws the least, the quantiles 0.5, 0.9 and 0.99, and the greatest of several times, on a scale of powers of ten.
  * @param {CanvasRenderingContext2D} context @param {number} width @param {Record<string, string>} colour @param {[string, any][]} rows */
 function quantiles(context, width, colour, rows) {
   const [low, high] = [Math.max(1, Math.min(...rows.map(([, of]) => Math.max(1, of.min_ns)))), Math.max(...rows.map(([, of]) => of.max_ns), 10)];

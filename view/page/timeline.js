@@ -8,12 +8,12 @@ import { Pixels } from './pixels.js';
 /** @typedef {{title: string, indent: number, height: number, worker: number|null, task: number, lane: Lane|undefined, sums: import('./data.js').Summed, shared: boolean}} Row */
 
 const NAMES = 190;
-/** The greatest number of spans in the window that are drawn one by one; for more, columns of their sums are drawn. */
+/** The largest number of spans in the window that are drawn one by one; if there are more, columns of sums are drawn. */
 const SPANS_DRAWN = 400;
 const AXIS = 20;
 const STATES = ['busy', 'starved', 'blocked', 'ready'];
 
-/** The timeline: a lane for each worker, unfolded for each task. */
+/** Draws the timeline: a lane for each worker, which unfolds into a lane for each task. */
 export class TimelineView {
   /** @param {App} app */
   constructor(app) {
@@ -72,7 +72,7 @@ export class TimelineView {
     const all = rows.reduce((sum, row) => sum + row.height, 0);
     this.scrolled = Math.max(0, Math.min(this.scrolled, all - (height - axis)));
     this.items = 0;
-    // Lanes are drawn first, then the texts on and beside them.
+    // The lanes are drawn first, and then the texts on and beside the lanes.
     this.pixels.begin(context, width - NAMES, height - axis);
     const points = STATES.map((state) => this.pixels.point(colour[state]));
     let y = axis - this.scrolled;

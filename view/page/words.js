@@ -38,7 +38,7 @@ export const WORDS = {
   serving: 'this page costs', damaged: 'The data of this page cannot be read: ',
   close: 'Close',
 };
-/** What `?` explains: a term, a sentence, a page of the documentation. */
+/** What a click on `?` explains: for each term a sentence, and a page of the documentation. */
 export const HELP = [
   ['Verdict', 'The sentence at the top says what limits the flow, what it goes by, and what to do; Apply does it to a live run, Undo takes it back.', 'docs/report.md'],
   ['Network', 'A box is a component: its fill shows for which part of their time its tasks were busy, starved (no messages), blocked (no room) and ready (no turn). A line is the streams between two components: the wider the more messages a second, the darker the fuller. What limits the flow has a thick frame and ▲. A click on a component shows it alone everywhere.', 'docs/view.md'],

@@ -13,20 +13,21 @@ pub struct Changes {
     duration_ns: f64,
     exact_from_ns: Option<f64>,
     processes: Vec<Process>,
-    /// For each worker's sums, the number of leading values that stay, and the values after these.
+    /// For each worker's sums, the number of leading values that stay the same, followed by the new values
+    /// after these.
     workers: Vec<Vec<u32>>,
-    /// The changes of each task's sums, in the format of `workers`.
+    /// The changes of each task's sums, encoded like those of `workers`.
     tasks: Vec<Vec<u32>>,
-    /// The places of the tasks that changed their worker, each with the new worker.
+    /// The indices in `tasks` of the tasks that changed their worker, each with the new worker.
     moved: Vec<(usize, Option<u64>)>,
     /// The number of spans dropped at the beginning; `kept` is the number kept after these, and `spans` holds
     /// the spans added at the end.
     dropped: usize,
     kept: usize,
     spans: Spans,
-    /// All gaps, if some are new.
+    /// All gaps, if there are new ones; otherwise nothing.
     gaps: Option<Vec<GapPage>>,
-    /// All decisions, if some are new.
+    /// All decisions, if there are new ones; otherwise nothing.
     decisions: Option<Vec<Decided>>,
 }
 
@@ -79,7 +80,7 @@ impl Changes {
     }
 }
 
-/// The number of leading values that stay, and the values after these.
+/// The number of leading values that both lists share, followed by the other values of the new list.
 fn tail(old: &[u32], new: &[u32]) -> Vec<u32> {
     let same = old.iter().zip(new).take_while(|(old, new)| old == new).count();
     let mut tail = vec![same as u32];
@@ -87,7 +88,8 @@ fn tail(old: &[u32], new: &[u32]) -> Vec<u32> {
     tail
 }
 
-/// The number of old spans dropped, the number kept, and the new spans.
+/// Compares the spans of two timelines: the number of old spans that were dropped, the number that were kept,
+/// and the new spans.
 fn spans_between(old: &TimelinePage, new: &TimelinePage) -> (usize, usize, Spans) {
     let begin = |page: &TimelinePage| page.exact_from_ns.unwrap_or(0.0).round() as i64;
     let (from, mut end) = (begin(new), begin(old));
@@ -109,7 +111,7 @@ fn spans_between(old: &TimelinePage, new: &TimelinePage) -> (usize, usize, Spans
 }
 
 impl Spans {
-    /// The n-th span as a row, with its end first.
+    /// The span at index `n` as a row whose first number is its end.
     fn row(&self, n: usize) -> Option<[i64; 9]> {
         let of = |column: &[i64]| column[n];
         (n < self.end.len()).then(|| {
@@ -127,7 +129,7 @@ impl Spans {
         })
     }
 
-    /// The spans from the n-th on.
+    /// The spans from index `n` on.
     fn behind(&self, n: usize) -> Spans {
         let of = |column: &[i64]| column[n..].to_vec();
         Spans {

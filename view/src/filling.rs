@@ -1,15 +1,15 @@
 //! Computes the states of a lane at the edges of a window where its events are missing, for example a wait
 //! that began long before the events read or ends long after them. The sums of the whole run include such
-//! waits.
+//! waits, so the missing states can be computed from them.
 //!
-//! Between two dispatches, a task first waits, then is ready, then runs. So the time in a cell outside the
-//! known spans can be ordered, and if no dispatch ends within the cell, its sums give the exact tick of each
-//! change of state.
+//! Between two dispatches, a task first waits, then is ready, then runs. Therefore the states in a cell
+//! outside the known spans have a known order, and if no dispatch ends within the cell, its sums give the
+//! exact tick of each change of state.
 
 use crate::levels::Levels;
 use crate::summary::{STATES, State, Summary};
 
-/// A state, its start and its end.
+/// A state of a lane, with the start and the end of the time in it.
 pub(crate) type Part = (State, u64, u64);
 
 /// The order in which a task passes its states until a dispatch ends.
@@ -41,7 +41,8 @@ fn lay(summary: &Summary, known: &[Part], from: u64, (a, b): (u64, u64), parts: 
             let inside = end.min(begin + width).saturating_sub(start.max(begin));
             left[state as usize] = left[state as usize].saturating_sub(inside);
         }
-        // In a cell that began before the window, the part outside the window is the earlier one.
+        // If a cell began before the window, the states before the window come first, so the cell is filled
+        // from its end.
         if begin < from {
             let mut at = high;
             for state in [State::Ready, State::Blocked, State::Starved, State::Busy] {
@@ -60,7 +61,7 @@ fn lay(summary: &Summary, known: &[Part], from: u64, (a, b): (u64, u64), parts: 
     }
 }
 
-/// Adds a part, merged with the previous one if that has the same state.
+/// Adds a part, and joins it with the previous part if both have the same state.
 fn add(parts: &mut Vec<Part>, part: Part) {
     if part.2 <= part.1 {
         return;
@@ -72,8 +73,9 @@ fn add(parts: &mut Vec<Part>, part: Part) {
 }
 
 impl Summary {
-    /// The range of events to read to find a lane's state at a time: the span around that time began with an
-    /// event, and an event at its end, or at the end of the next dispatch, records it.
+    /// The range of time whose events have to be read to know a lane's state in a window: the span around an
+    /// edge of the window began with an event, and an event at its end, or at the end of the next dispatch,
+    /// records it.
     pub(crate) fn filling(&self, from: u64, to: u64) -> (u64, Option<u64>) {
         let cell = |time: u64| (self.begin_of(time) - self.begin_of(0)) / self.width();
         let begun = |n: u64| self.begun(n as usize);
@@ -93,8 +95,8 @@ impl Summary {
 }
 
 impl Levels {
-    /// The times of the page between which events have to be read to reconstruct a window, with at most about
-    /// `spans_max` spans before and after the window.
+    /// The range of time, on the page's scale, whose events have to be read to reconstruct a window; before
+    /// and after the window it has at most about `spans_max` spans.
     pub fn reach(&self, from_ns: f64, to_ns: f64, spans_max: u64) -> (f64, f64) {
         let (from, to) = (self.tick(from_ns), self.tick(to_ns));
         let tasks = self.tasks.iter().zip(&self.known).filter(|(_, of)| of.replica.is_some());
@@ -127,7 +129,7 @@ mod tests {
     use super::*;
     use thalweg_chance::Chance;
 
-    /// A lane that repeatedly passes its states, with random durations.
+    /// A lane for the test that passes through its states again and again, with random durations.
     fn lane(chance: &mut Chance, summary: &mut Summary, until: u64) -> Vec<Part> {
         let (mut at, mut parts) = (0, Vec::new());
         while at < until {
@@ -166,7 +168,8 @@ mod tests {
             let all = lane(&mut chance, &mut summary, 20_000);
             let from = chance.below(15_000);
             let to = from + 500 + chance.below(4000);
-            // The events read begin and end at any dispatch; earlier waits are not recorded.
+            // The test takes the events from the end of one dispatch to the end of a later one as read;
+            // earlier waits are not known from them.
             let ends: Vec<usize> = (0..all.len()).filter(|&n| all[n].0 == State::Busy).collect();
             let inside: Vec<usize> =
                 ends.iter().copied().filter(|&n| all[n].1 >= from && all[n].2 <= to).collect();
@@ -200,7 +203,7 @@ mod tests {
             let all = lane(&mut chance, &mut summary, 20_000);
             let (from, to) = (3000 + chance.below(5000), 9000 + chance.below(5000));
             let (first, last) = summary.filling(from, to);
-            // There is an event at the end of each dispatch.
+            // The test assumes an event at the end of each dispatch.
             let events: Vec<u64> =
                 all.iter().filter(|part| part.0 == State::Busy).map(|part| part.2).collect();
             assert!(events.iter().any(|&event| first <= event && event <= from), "{first}, {from}");
@@ -208,7 +211,7 @@ mod tests {
             assert!(events.iter().any(|&event| to <= event && event <= last), "{to}, {last}");
             assert!(from - first < 4000 && last - to < 6000, "no more than is needed: {first}, {last}");
         }
-        // For a lane that has ended, only the end is recorded.
+        // If a lane has ended before the window, only the lane's end has to be read.
         let mut summary = Summary::new(0, 64, 1 << 12);
         summary.add(State::Busy, 0, 100);
         assert_eq!(summary.filling(5000, 6000), (0, None));

@@ -4,8 +4,8 @@ use std::collections::{HashMap, HashSet};
 
 use thalweg_monitor::{Report, Stream};
 
-/// The place of each component in the flow. If streams form a circle, its order begins at the first component
-/// reached.
+/// The place of each component in the flow. If streams form a circle, the order of its components begins at
+/// the first one that is reached.
 #[derive(Debug)]
 pub struct Flow {
     places: HashMap<String, usize>,
@@ -37,14 +37,14 @@ impl Flow {
         self.place(name.rsplit_once('[').map_or(name, |(component, _)| component))
     }
 
-    /// The place of a stream in the flow: its writer's, and then its reader's.
+    /// The place of a stream in the flow: the place of its writer, and then that of its reader.
     pub fn place_of_stream(&self, stream: &Stream) -> (usize, usize) {
         let place = |path: &Option<String>| path.as_deref().map_or(usize::MAX, |path| self.place(path));
         (place(&stream.writer), place(&stream.reader))
     }
 }
 
-/// The components with streams: those that write input messages first, the others in the order of the
+/// The components with streams: those that write input messages first, then the others, in the order of the
 /// streams.
 fn nodes(streams: &[Stream]) -> Vec<&str> {
     let entries = streams.iter().filter(|stream| stream.role == "entry");
@@ -53,8 +53,8 @@ fn nodes(streams: &[Stream]) -> Vec<&str> {
     ends.flatten().filter(|path| seen.insert(*path)).collect()
 }
 
-/// The numbers below `count` in an order in which each edge leads forward, except edges that close a circle:
-/// the reverse post-order of a depth-first search.
+/// The numbers below `count` in an order in which each edge leads forward, except edges that close a circle;
+/// it is the reverse post-order of a depth-first search.
 pub fn order(count: usize, edges: &[(usize, usize)]) -> Vec<usize> {
     let mut next = vec![Vec::new(); count];
     let mut has_input = vec![false; count];
@@ -64,8 +64,8 @@ pub fn order(count: usize, edges: &[(usize, usize)]) -> Vec<usize> {
     }
     let mut seen = vec![false; count];
     let mut ended = Vec::with_capacity(count);
-    // The node visited last comes first in the order. So nodes without incoming edges are visited in reverse
-    // order; then circles without incoming edges, each from its first node.
+    // The node that is visited last comes first in the order. Therefore nodes without incoming edges are
+    // visited in reverse order; then circles without incoming edges, each from its first node.
     let begins = (0..count).rev().filter(|&n| !has_input[n]);
     for root in begins.chain(0..count) {
         visit(root, &next, &mut seen, &mut ended);
@@ -74,7 +74,8 @@ pub fn order(count: usize, edges: &[(usize, usize)]) -> Vec<usize> {
     ended
 }
 
-/// Adds the unseen nodes that can be reached from `root`, each after the nodes that can be reached from it.
+/// Visits the unseen nodes that can be reached from `root`, and appends each to `ended` after the nodes that
+/// can be reached from it.
 fn visit(root: usize, next: &[Vec<usize>], seen: &mut [bool], ended: &mut Vec<usize>) {
     if std::mem::replace(&mut seen[root], true) {
         return;
@@ -108,9 +109,10 @@ mod tests {
     fn along_the_streams() {
         check(0, &[], &[]);
         check(4, &[(2, 0), (0, 3), (3, 1)], &[2, 0, 3, 1]);
-        // Branches follow one another, and the node that joins them follows the branches.
+        // The branches of a network are listed one after the other, and the node that joins them comes after
+        // them.
         check(5, &[(0, 2), (0, 1), (1, 3), (2, 3), (3, 4)], &[0, 2, 1, 3, 4]);
-        // Two separate flows follow one another.
+        // Two flows that are not connected are listed one after the other.
         check(4, &[(0, 1), (2, 3)], &[0, 1, 2, 3]);
     }
 
@@ -145,7 +147,7 @@ mod tests {
         }
     }
 
-    /// Whether one node can be reached from another.
+    /// Whether the node `to` can be reached from the node `from`.
     fn leads(from: usize, to: usize, edges: &[(usize, usize)]) -> bool {
         let mut reached = vec![from];
         while let Some(&(_, next)) = edges.iter().find(|(a, b)| reached.contains(a) && !reached.contains(b)) {

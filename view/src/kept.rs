@@ -1,9 +1,9 @@
 //! The data stored beside a run's events for its pictures: the page, and the sums of all lanes in full
 //! detail.
 //!
-//! Computing them needs a pass over all events, so they are computed once for a run that has ended. Their
-//! source is stored with them (the files of the run, their sizes and times, and the version of this program):
-//! if any of these differ, the stored data are not used.
+//! Computing these data needs a pass over all events, so the data are computed once for a run that has ended.
+//! The source of the data is stored with the data (the files of the run, their sizes and times, and the
+//! version of this program): if any of these differ, the stored data are not used.
 
 use std::io::Read as _;
 
@@ -15,20 +15,20 @@ use crate::summary::taken;
 
 /// The magic number at the beginning of the bytes.
 const MAGIC: [u8; 8] = *b"thalwegV";
-/// The version of the format, which is raised when the format or the content of a page changes.
+/// The version of the format, which is raised when the format of these data or the content of a page changes.
 const KEPT_VERSION: u64 = 2;
-/// A length beyond this is treated as damage.
+/// A stored length above this limit is taken for damage.
 const BYTES_MAX: u64 = 1 << 30;
 
 /// The stored page and sums of a run: see the module.
 #[derive(Clone, Debug)]
 pub struct Kept {
-    /// The source of the data: the run's files and the version of this program.
+    /// The source of the data: a list of the run's files and the version of this program.
     pub of: String,
     /// The page.
     pub page: Made,
-    /// The lanes of each process, in the order of the feed, with the start of the process relative to that of
-    /// the page, in nanoseconds.
+    /// The lanes of each process, in the order of the feed, each preceded by the start of the process
+    /// relative to the start of the page, in nanoseconds.
     pub levels: Vec<(f64, Levels)>,
 }
 

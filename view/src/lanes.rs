@@ -1,5 +1,5 @@
-//! The timeline as data of a page: lanes, single spans, gaps; and the combination of several processes' lanes
-//! into one page.
+//! The timeline as data of a page: lanes, single spans, and gaps; also combines the lanes of several
+//! processes into one page.
 
 use serde::{Deserialize, Serialize};
 
@@ -12,14 +12,15 @@ pub(crate) const NONE: i64 = -1;
 /// The numbers of the workers of the n-th process of a session begin at n times this number.
 const WORKERS: u64 = 1 << 20;
 
-/// The timeline as data of a page. Times are nanoseconds from the start of the time shown.
+/// The timeline as data of a page. Times are nanoseconds from the start of the shown time.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct TimelinePage {
-    /// The length of the time shown.
+    /// The length of the shown time.
     pub duration_ns: f64,
-    /// The time from which every span is in `spans`; null if no span is. Earlier times have only sums.
+    /// The time from which every span is in `spans`; null if `spans` has no complete part. Earlier times have
+    /// only sums.
     pub exact_from_ns: Option<f64>,
-    /// The processes whose lanes these are: one, or those of a session.
+    /// The processes whose lanes these are: one process, or the processes of a session.
     pub processes: Vec<Process>,
     /// The workers.
     pub workers: Vec<WorkerLane>,
@@ -36,39 +37,40 @@ pub struct TimelinePage {
 /// A process, and the cells of its lanes' sums.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Process {
-    /// Its name; empty if it is the only process.
+    /// The name of the process; empty if it is the only process.
     pub name: String,
-    /// The start of the first cell of the sums.
+    /// The time at which the first cell of the sums starts.
     pub sums_from_ns: f64,
-    /// Length of a cell of the sums.
+    /// The length of a cell of the sums.
     pub step_ns: f64,
 }
 
 /// A worker's lane.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct WorkerLane {
-    /// Its number, which is unique among the workers of the page.
+    /// The worker's number, which is unique among the workers of the page.
     pub id: u64,
-    /// Its name: its number in its process, or `PROCESS/NUMBER` in a session.
+    /// The worker's name: its number in its process, or `PROCESS/NUMBER` in a session.
     pub name: String,
-    /// The place of its process in `processes`.
+    /// The index in `processes` of the worker's process.
     pub process: usize,
-    /// The time in each cell and state, in thousandths of a cell: cell 0's four states, cell 1's, and so on.
+    /// The time in each cell and state, in thousandths of a cell: first the four states of cell 0, then those
+    /// of cell 1, and so on.
     pub sums: Vec<u32>,
 }
 
 /// A task's lane.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct TaskLane {
-    /// Its id; null: several tasks of the component share the lane.
+    /// The task's id; null if several tasks of the component share the lane.
     pub id: Option<u64>,
-    /// Its name.
+    /// The name of the task.
     pub name: String,
-    /// Path of its component.
+    /// The path of the task's component.
     pub component: String,
-    /// The place of its process in `processes`.
+    /// The index in `processes` of the task's process.
     pub process: usize,
-    /// The worker it was on last; null if it has a thread of its own.
+    /// The worker on which the task was last; null if the task has a thread of its own.
     pub worker: Option<u64>,
     /// The time in each cell and state, in the format of [`WorkerLane::sums`].
     pub sums: Vec<u32>,
@@ -77,31 +79,31 @@ pub struct TaskLane {
 /// Spans as columns of equal length; -1 stands for none.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Spans {
-    /// The task's place in `tasks`; -1: the worker waited for a ready task.
+    /// The index of the task in `tasks`, or -1 if the worker waited for a ready task.
     pub lane: Vec<i64>,
-    /// 0 busy, 1 waits for messages, 2 waits for room, 3 ready.
+    /// The state: 0 busy, 1 waits for messages, 2 waits for room, 3 ready.
     pub state: Vec<i64>,
-    /// The worker it ran on.
+    /// The worker on which the task was.
     pub worker: Vec<i64>,
-    /// Its end, in nanoseconds after the end of the previous span (for the first span, after
+    /// The end of the span, in nanoseconds after the end of the previous span (for the first span, after
     /// `exact_from_ns`).
     pub end: Vec<i64>,
-    /// Its duration.
+    /// The duration of the span.
     pub length: Vec<i64>,
-    /// The place of the task that was waited for, if the span is a wait.
+    /// If the span is a wait, the index of the task that was waited for.
     pub peer: Vec<i64>,
-    /// The stream that was waited for, or read first.
+    /// The stream that was waited for, or the first stream that was read.
     pub stream: Vec<i64>,
-    /// The first message that it read from `stream`, if the span is a dispatch.
+    /// The first message that the task read from `stream`, if the span is a dispatch.
     pub first: Vec<i64>,
-    /// The number of messages that it read from all streams, if the span is a dispatch.
+    /// The number of messages that the task read from all streams, if the span is a dispatch.
     pub count: Vec<i64>,
 }
 
 /// A tuner's decision, as `thalweg tune log` shows it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Decided {
-    /// Its number in the log.
+    /// The number of the decision in the log.
     pub number: u64,
     /// The time of the decision.
     pub at_ns: f64,
@@ -109,12 +111,12 @@ pub struct Decided {
     pub what: String,
     /// The change in words.
     pub change: String,
-    /// The model or rule that proposed it.
+    /// The model or rule that proposed the change.
     pub model: String,
     /// The predicted improvement of the goal as a fraction, if there was a prediction.
     pub predicted: Option<f64>,
-    /// The gain that its trial measured, as a fraction, with the ends of its interval; null if it was not
-    /// tried.
+    /// The gain that the trial of the change measured, as a fraction, with the ends of its interval; null if
+    /// the change was not tried.
     pub gain: Option<[f64; 3]>,
     /// The reason for the decision.
     pub why: String,
@@ -134,11 +136,11 @@ pub struct GapPage {
 }
 
 impl TimelinePage {
-    /// Combines the timelines of several processes into one: each part has its number in the report, the
-    /// offset of its start from the page's in nanoseconds, and its timeline.
+    /// Combines the timelines of several processes into one: each part consists of the process's number in
+    /// the report, the start of the process after the start of the page in nanoseconds, and its timeline.
     pub fn together(parts: Vec<(u32, f64, TimelinePage)>) -> TimelinePage {
-        // The time from which every process has its single spans: a process with all of its spans sets no
-        // limit.
+        // The time from which on all processes have their single spans; a process that has all of its spans
+        // sets no limit.
         let exact = parts.iter().filter_map(|(_, later, page)| {
             let from = page.exact_from_ns?;
             Some(if from > 0.0 { from + later } else { 0.0 })
@@ -211,7 +213,7 @@ impl TimelinePage {
             let mut known: Vec<_> = rows.iter().filter(|row| of(row)).map(part).collect();
             known.sort_by_key(|part| part.1);
             for (state, start, end) in filled(summary, &known, from, to) {
-                // A task that runs is drawn in its own lane, not in that of its worker.
+                // A task that runs is drawn in its own lane, not in the lane of its worker.
                 if lane == NONE && state != State::Starved {
                     continue;
                 }
@@ -246,14 +248,14 @@ impl TimelinePage {
         self.spans.lane.len() + sums.flatten().filter(|&&part| part > 0).count()
     }
 
-    /// The number of cells of the longest lane.
+    /// The number of cells in the lane with the most cells.
     pub fn cells(&self) -> usize {
         let sums = self.workers.iter().map(|lane| &lane.sums).chain(self.tasks.iter().map(|lane| &lane.sums));
         sums.map(|sums| sums.len() / STATES).max().unwrap_or(0)
     }
 }
 
-/// The places of columns in a row.
+/// The index of each column in the row of a span.
 const LANE: usize = 0;
 const STATE: usize = 1;
 const WORKER: usize = 2;
@@ -330,8 +332,8 @@ mod tests {
         // The second timeline begins 7 ns later and has single spans from its third nanosecond on.
         let both = TimelinePage::together(vec![(1, 0.0, alone), (2, 7.0, page(&[4, 9, 30], 3.0))]);
         assert_eq!((both.exact_from_ns, both.duration_ns), (Some(10.0), 1007.0));
-        // The ends are 10 (left out, because it is not after 10) and 20 in the first timeline, and 14, 19 and
-        // 40 in the second.
+        // The ends are 10 (this span is left out, because it does not end after 10) and 20 in the first
+        // timeline, and 14, 19 and 40 in the second.
         assert_eq!(both.spans.end, [4, 5, 1, 20]);
         assert_eq!(both.spans.lane, [3, 3, 1, 3]);
         assert_eq!(both.spans.peer, [2, 2, 0, 2]);

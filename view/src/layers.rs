@@ -1,15 +1,15 @@
 //! Computes the positions of the boxes and lines of a drawing: a graph in layers from left to right.
 //!
-//! Each edge leads from a layer to a later one; edges that close a circle are laid out backwards. The label
-//! of an edge is a separate box in a layer between, so labels cover nothing. The boxes of a layer are ordered
-//! by the mean place of their neighbours, as in Sugiyama, Tagawa and Toda (IEEE Transactions on Systems, Man,
-//! and Cybernetics 11 (2), 1981).
+//! Each edge leads from one layer to a later layer; edges that close a circle are laid out backwards. The
+//! label of an edge is a box of its own in a layer between two layers of boxes, so labels cover nothing. The
+//! boxes of a layer are ordered by the mean place of their neighbours, as in Sugiyama, Tagawa and Toda (IEEE
+//! Transactions on Systems, Man, and Cybernetics 11 (2), 1981).
 
 use std::collections::HashMap;
 
 use crate::flow;
 
-/// The size of a box, a label or the drawing.
+/// The size of a box, of a label, or of the drawing.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Size {
     /// The extent from left to right.
@@ -73,7 +73,7 @@ const SWEEPS: usize = 8;
 struct Vertex {
     layer: usize,
     size: Size,
-    /// The distance of the passing line of an edge from its top.
+    /// The distance from the element's top to the line of the edge that passes it.
     line: f64,
     before: Vec<usize>,
     behind: Vec<usize>,
@@ -113,7 +113,7 @@ pub fn layers(nodes: &[Size], edges: &[Edge]) -> Layers {
     let x = |n: usize| columns[vertices[n].layer].0;
     let placed: Vec<Point> = (0..nodes.len())
         .map(|n| {
-            // The box is centred in its column.
+            // Each box is centred in the column of its layer.
             let column = columns[vertices[n].layer];
             Point { x: column.0 + (column.1 - nodes[n].width) / 2.0, y: vertices[n].y }
         })
@@ -170,7 +170,7 @@ fn layers_of(count: usize, edges: &[Edge]) -> Vec<usize> {
             layer[to] = layer[to].max(layer[n] + 2);
         }
     }
-    // Boxes at the end of the flow are placed at the right side.
+    // Boxes at the end of the flow, which have no outgoing edge, are placed in the last layer.
     let last = layer.iter().copied().max().unwrap_or(0);
     let (mut reads, mut writes) = (vec![false; count], vec![false; count]);
     for edge in edges {
@@ -260,7 +260,8 @@ fn stack(rows: &[Vec<usize>], vertices: &mut [Vertex]) {
                 vertices[n].y = wanted.max(free);
                 free = vertices[n].y + vertices[n].size.height + GAP_Y;
             }
-            // The mean shift is subtracted from all boxes of the layer.
+            // The mean of the shifts is subtracted, so that the boxes of the layer are pushed up and down
+            // equally.
             let pushed: f64 = row.iter().zip(&wanted).map(|(&n, wanted)| vertices[n].y - wanted).sum();
             let back = pushed / row.len().max(1) as f64;
             row.iter().for_each(|&n| vertices[n].y -= back);
@@ -270,7 +271,7 @@ fn stack(rows: &[Vec<usize>], vertices: &mut [Vertex]) {
     vertices.iter_mut().for_each(|vertex| vertex.y -= top);
 }
 
-/// The top of a vertex at which its edges would be level.
+/// The top of a vertex at which its edges to the neighbouring layer would be level.
 fn wanted(n: usize, sweep: usize, vertices: &[Vertex]) -> f64 {
     let near = match sweep % 2 {
         0 => &vertices[n].before,
@@ -294,8 +295,8 @@ fn columns(rows: &[Vec<usize>], vertices: &[Vertex]) -> Vec<(f64, f64)> {
     each.collect()
 }
 
-/// The positions at which edges begin on a box's left (`before`) and right side, in the order of the
-/// neighbours' heights.
+/// The positions at which edges begin on a box's left (`before`) and right side (`behind`), in the order of
+/// the neighbours' heights.
 struct Ports {
     before: HashMap<(usize, usize), f64>,
     behind: HashMap<(usize, usize), f64>,
@@ -387,12 +388,12 @@ mod tests {
             for _ in 0..chance.below(25) {
                 let mut end = || chance.below(nodes.len() as u64) as usize;
                 let (from, to) = (end(), end());
-                // At most one edge leads from a box to itself.
+                // In the test at most one edge leads from a box to itself.
                 if from != to || edges.iter().all(|edge| (edge.from, edge.to) != (from, to)) {
                     edges.push(Edge { from, to, label: size(&mut chance) });
                 }
             }
-            // A label below a box is not wider than it.
+            // A label below a box is not wider than the box.
             for edge in edges.iter_mut().filter(|edge| edge.from == edge.to) {
                 edge.label.width = edge.label.width.min(nodes[edge.from].width);
             }
@@ -406,7 +407,7 @@ mod tests {
         let edge = |from, to| Edge { from, to, label: Size { width: 50.0, height: 20.0 } };
         let drawn = layers(&[node; 4], &[edge(0, 1), edge(1, 2), edge(2, 1), edge(2, 3)]);
         assert!(drawn.nodes.windows(2).all(|two| two[0].x + 100.0 < two[1].x), "{:?}", drawn.nodes);
-        // The way back is drawn from right to left.
+        // The edge that leads back is drawn from right to left.
         let back = &drawn.edges[2].points;
         assert!(back[0].x > back[back.len() - 1].x);
     }

@@ -1,26 +1,26 @@
 //! The sums of all lanes, stored beside a run's events, in cells fine enough to draw any window.
 //!
 //! The width of a lane's cells is that of the first cells times a power of two, and pairs of cells make the
-//! cells of the next coarser level ([`Summary`]). So only the finest level is stored, and a window uses the
-//! coarsest level with enough cells.
+//! cells of the next coarser level ([`Summary`]). Therefore only the finest level is stored, and a window
+//! uses the coarsest level that has enough cells in the window.
 
 use crate::lanes::{GapPage, Process, TaskLane, TimelinePage, WorkerLane};
 use crate::summary::{Summary, taken};
 
-/// The number of cells of a lane in a window; [`CELLS_ALL`] is the number for all lanes together.
+/// The number of cells that a lane gets in a window; [`CELLS_ALL`] is the number for all lanes together.
 const CELLS: u64 = 1 << 10;
 const CELLS_ALL: u64 = 1 << 18;
 
-/// A task that has a lane, or a component whose further tasks share one.
+/// A task that has a lane of its own, or a component whose other tasks share a lane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KnownTask {
-    /// Its id; 0 for several tasks.
+    /// The task's id; 0 if several tasks share the lane.
     pub id: u64,
-    /// Its component.
+    /// The number of the component.
     pub component: u64,
-    /// Its replica; `None` for several tasks.
+    /// The task's replica; `None` if several tasks share the lane.
     pub replica: Option<u64>,
-    /// The worker it was on last.
+    /// The worker on which the task was last.
     pub worker: Option<u64>,
 }
 
@@ -33,9 +33,9 @@ pub struct Levels {
     pub ns_per_tick: f64,
     /// The tick of the last event.
     pub end: u64,
-    /// The descriptions of the lanes of tasks, in their order.
+    /// For each lane of a task, what is known of the task; in the order of the lanes.
     pub known: Vec<KnownTask>,
-    /// The names of the lanes; their sums are in `tasks`.
+    /// For each lane of a task, its names; the sums of the lanes are in `tasks`.
     pub called: Vec<TaskLane>,
     /// The gaps in which events were lost.
     pub gaps: Vec<GapPage>,
@@ -63,7 +63,7 @@ impl Levels {
         self.tasks.iter().map(|summary| summary.spans(from, to)).chain(of_workers).sum()
     }
 
-    /// The lanes between two times of the page, made from sums alone.
+    /// The lanes between two times of the page, made only from the sums.
     pub fn window(&self, from_ns: f64, to_ns: f64) -> TimelinePage {
         let (from, to) = (self.tick(from_ns), self.tick(to_ns));
         let all = self.tasks.iter().chain(self.workers.iter().map(|(_, summary)| summary));
@@ -112,7 +112,7 @@ impl Levels {
         }
     }
 
-    /// The gaps between two times.
+    /// The gaps that lie, at least in part, between two times.
     pub fn gaps_in(&self, from_ns: f64, to_ns: f64) -> Vec<GapPage> {
         let inside = |gap: &&GapPage| gap.to_ns >= from_ns && gap.from_ns <= to_ns;
         self.gaps.iter().filter(inside).cloned().collect()
@@ -191,7 +191,7 @@ mod tests {
     use crate::summary::{STATES, State};
     use thalweg_chance::Chance;
 
-    /// Two tasks on one worker, with known spans.
+    /// Two tasks on one worker, whose spans are known to the test.
     fn made() -> (Levels, Vec<(usize, State, u64, u64)>) {
         let mut chance = Chance::new(29);
         let mut summaries = [0, 1].map(|_| Summary::new(1000, 16, 1 << 12));
@@ -235,7 +235,7 @@ mod tests {
                 let process = &page.processes[0];
                 for (lane, task) in page.tasks.iter().enumerate() {
                     let cells = task.sums.len() / STATES;
-                    // The sums of the cells, computed from the spans tick by tick.
+                    // The expected sums of the cells are computed from the spans tick by tick.
                     let (first, width) = (levels.tick(process.sums_from_ns), (process.step_ns / 0.5) as u64);
                     let behind = first + cells as u64 * width;
                     for state in 0..STATES {

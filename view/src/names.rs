@@ -9,15 +9,16 @@ use std::borrow::Cow;
 
 use serde::Serialize;
 
-/// The maximal length in bytes of an uncut part of a name, which is that of file names.
+/// The largest length in bytes of a part of a name that is not cut; it is larger than the names of files can
+/// be.
 const PART_MAX: usize = 256;
-/// The maximal length in bytes of an uncut text that is not a report.
+/// The largest length in bytes of a text that is not cut, unless the text is a report.
 const TEXT_MAX: usize = 4096;
 /// The number of bytes kept at the start of a cut part; [`END`] is the number kept at its end.
 const BEGIN: usize = 128;
 const END: usize = 64;
 
-/// The text, with each part of a path and each word cut that is too long.
+/// The text, in which each part of a path and each word that is too long is cut.
 pub fn cut(text: &str) -> Cow<'_, str> {
     let is_end = |c: char| c == '/' || c.is_whitespace();
     if text.len() <= PART_MAX || text.split(is_end).all(|part| part.len() <= PART_MAX) {
@@ -58,17 +59,18 @@ fn shortened(text: &str) -> String {
     format!("{}…(cut·{}·bytes·#{hash:08x})…{}", &text[..begin], text.len(), &text[end..])
 }
 
-/// The value as JSON, with names cut. The JSON is written first and cut afterwards, because a separate
-/// formatter would be compiled again for every type of a page and make the program half a megabyte larger.
+/// The value as JSON, with names cut. The JSON is written first and its names are cut afterwards, because a
+/// separate formatter that cuts names would be compiled again for every type of a page and make the program
+/// half a megabyte larger.
 ///
 /// # Errors
-/// The value cannot be encoded as JSON, which is a bug.
+/// Fails when the value cannot be encoded as JSON, which is a bug.
 pub fn json(value: &impl Serialize) -> Result<String, serde_json::Error> {
     let json = serde_json::to_string(value)?;
     Ok(texts_cut(&json)?.unwrap_or(json))
 }
 
-/// The JSON with its texts cut; `None` if no text is too long.
+/// The JSON with its long texts cut; `None` if no text is too long.
 fn texts_cut(json: &str) -> Result<Option<String>, serde_json::Error> {
     let (mut out, mut done, mut at) = (String::new(), 0, 0);
     let bytes = json.as_bytes();

@@ -12,19 +12,19 @@ use crate::layers::{Edge, Layers, Point, Size, layers};
 const NODE: Size = Size { width: 190.0, height: 58.0 };
 /// The size of a stream's label.
 const LABEL: Size = Size { width: 74.0, height: 16.0 };
-/// The number of folding depths that the page offers, which is the depth of most networks.
+/// The largest number of depths at which the page offers to fold the network; most networks are not deeper.
 const DEPTHS_MAX: usize = 6;
 /// The greatest number of components for which folded networks are laid out as well.
 const FOLDED_MAX: usize = 2000;
 
-/// A network laid out.
+/// A network with the places at which its boxes and lines are drawn.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Network {
     /// The depth below which nets are folded into one node; null if no net is folded.
     pub depth: Option<usize>,
-    /// Size of the drawing.
+    /// The width of the drawing.
     pub width: f64,
-    /// See `width`.
+    /// The height of the drawing.
     pub height: f64,
     /// The boxes of the drawing.
     pub nodes: Vec<Node>,
@@ -35,30 +35,30 @@ pub struct Network {
 /// A component, or the components of a folded net.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Node {
-    /// Its path.
+    /// The path of the component or net.
     pub path: String,
-    /// The places of its components in the report.
+    /// The indices of the node's components in the report.
     pub components: Vec<usize>,
     /// The horizontal position of the upper left corner.
     pub x: f64,
     /// The vertical position of the upper left corner.
     pub y: f64,
-    /// Size.
+    /// The width of the box.
     pub width: f64,
-    /// See `width`.
+    /// The height of the box.
     pub height: f64,
 }
 
 /// The streams between two nodes.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Line {
-    /// The place of the writing node in `nodes`.
+    /// The index of the writing node in `nodes`.
     pub from: usize,
-    /// The place of the reading node in `nodes`.
+    /// The index of the reading node in `nodes`.
     pub to: usize,
-    /// The places of its streams in the report.
+    /// The indices of the line's streams in the report.
     pub streams: Vec<usize>,
-    /// The points of the line: x and y by turns.
+    /// The points of the line: the coordinates x and y by turns.
     pub points: Vec<f64>,
     /// The upper left corner of its label.
     pub label: [f64; 2],
@@ -95,8 +95,8 @@ impl Network {
         lay_out(nodes, lines, depth)
     }
 
-    /// A drawing with a node for each of these names and the edges between them: from, to, and the edge's own
-    /// number.
+    /// A drawing with a node for each of the names; an edge is given by the indices of its two nodes, and a
+    /// number of its own.
     pub fn drawn(names: Vec<String>, edges: &[(usize, usize, usize)]) -> Network {
         let node = |(n, path)| Node { path, components: vec![n], ..Node::default() };
         let nodes = names.into_iter().enumerate().map(node).collect();
@@ -157,7 +157,7 @@ mod tests {
         serde_json::from_str(include_str!("../../thalweg/tests/data/report.json")).unwrap()
     }
 
-    /// A report of a network with this many components in parallel rows, connected by a few streams.
+    /// A report of a network with `components` components in parallel rows, connected by a few streams.
     fn large(components: usize, rows: usize) -> Report {
         let mut report = report();
         let (component, stream) = (report.components[0].clone(), report.streams[0].clone());
@@ -230,7 +230,8 @@ mod tests {
         }
     }
 
-    /// `cargo test --release -p thalweg-view -- --ignored --nocapture` says how long it takes.
+    /// The command `cargo test --release -p thalweg-view -- --ignored --nocapture` prints how long the layout
+    /// takes.
     #[test]
     #[ignore = "measures"]
     fn ten_thousand_components() {

@@ -31,7 +31,7 @@ pub const VERSION: u32 = 1;
 pub struct Page {
     /// Always [`SCHEMA`].
     pub schema: &'static str,
-    /// [`VERSION`] of the schema.
+    /// The [`VERSION`] of the schema.
     pub version: u32,
     /// The report, as `thalweg report --json` prints it.
     pub report: Report,
@@ -56,28 +56,28 @@ pub struct Page {
 /// A message's story.
 #[derive(Clone, Debug, Serialize)]
 pub struct MessageStory {
-    /// Its times, if it is one of the slowest.
+    /// The times of the message, if it is one of the slowest.
     pub times: Option<MessageTimes>,
-    /// Its story.
+    /// The story of the message.
     pub story: Story,
 }
 
 /// A setting.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Setting {
-    /// Its name.
+    /// The name of the setting.
     pub name: String,
-    /// Its value in the notation of `thalweg set`.
+    /// The setting's value in the notation of `thalweg set`.
     pub value: String,
-    /// Its default.
+    /// The setting's default value.
     pub default: String,
-    /// Its permitted values.
+    /// The values that the setting may have.
     pub range: String,
-    /// Its description.
+    /// What the setting does.
     pub about: String,
 }
 
-/// The calls of a program with probes, and their dependency graph laid out.
+/// The calls of a program with probes, with their dependency graph laid out.
 #[derive(Clone, Debug, Serialize)]
 pub struct CallsPage {
     /// The calls, as `thalweg calls --json` prints them.
@@ -105,34 +105,34 @@ impl CallsPage {
     }
 }
 
-/// Another run that is compared.
+/// Another run with which the page compares its run.
 #[derive(Clone, Debug, Serialize)]
 pub struct Other {
-    /// Its report.
+    /// The report on the other run.
     pub report: Report,
     /// The timeline of the other run, as sums only.
     pub timeline: TimelinePage,
-    /// The comparison with the older run; null while this run lives.
+    /// The comparison with the older run; null as long as this run goes on.
     pub comparison: Option<Comparison>,
 }
 
 /// The state of a run whose page is served.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Live {
-    /// Whether its process lives and has not ended its run.
+    /// Whether the run's process lives and has not ended the run.
     pub running: bool,
     /// The number of updates sent.
     pub sequence: u64,
     /// The changes applied from this page that can be undone, the last one first.
     pub applied: Vec<Applied>,
-    /// The mean processor time of serving since its start, as a share of one processor.
+    /// The processor time that serving the page has taken since its start, as a share of one processor.
     pub cost_share: f64,
 }
 
-/// A change that was made.
+/// A change of the run that was made from the page.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Applied {
-    /// Its number.
+    /// The number of the change.
     pub id: u64,
     /// The change, as a command.
     pub what: String,
@@ -164,7 +164,7 @@ impl Page {
     /// The page as one file that needs nothing else.
     ///
     /// # Errors
-    /// The data cannot be encoded as JSON, which is a bug.
+    /// Fails when the data cannot be encoded as JSON, which is a bug.
     pub fn file(&self) -> Result<String, serde_json::Error> {
         Ok(self.made()?.file())
     }
@@ -172,7 +172,7 @@ impl Page {
     /// The page with its data encoded, which is stored for a run that has ended.
     ///
     /// # Errors
-    /// As [`Page::file`].
+    /// Fails as [`Page::file`] does.
     pub fn made(&self) -> Result<Made, serde_json::Error> {
         debug_assert!(self.live.is_none(), "what is live is not kept");
         let name = names::cut(&self.report.space.name).into_owned();
@@ -184,27 +184,27 @@ impl Page {
         Ok(Made { name, text: self.text.clone(), packed: packed(json.as_bytes()) })
     }
 
-    /// The fields of a page as JSON with long names cut, but for `live`.
+    /// All fields of a page except `live`, as JSON with long names cut.
     ///
     /// # Errors
-    /// As [`Page::file`].
+    /// Fails as [`Page::file`] does.
     pub fn fields(&self) -> Result<Vec<(&'static str, String)>, serde_json::Error> {
         let mut fields = self.fields_of_report()?;
         fields.push(("timeline", names::json(&self.timeline)?));
         Ok(fields)
     }
 
-    /// The fields without the timeline, which change only with a new report.
+    /// All fields except `live` and the timeline; these change only with a new report.
     ///
     /// # Errors
-    /// As [`Page::file`].
+    /// Fails as [`Page::file`] does.
     pub fn fields_of_report(&self) -> Result<Vec<(&'static str, String)>, serde_json::Error> {
         use names::json;
         Ok(vec![
             ("schema", json(&self.schema)?),
             ("version", json(&self.version)?),
             ("report", json(&self.report)?),
-            // The text of a report is not cut here, because its names were cut before it was laid out.
+            // The report as text is not cut here, because its names were cut before the text was laid out.
             ("text", serde_json::to_string(&self.text)?),
             ("networks", json(&self.networks)?),
             ("stories", json(&self.stories)?),
@@ -232,7 +232,7 @@ impl Made {
         document(&self.name, Some(&STANDARD.encode(&self.packed)), &self.text)
     }
 
-    /// The page's data; `None` if damaged.
+    /// The page's data; `None` if the stored bytes are damaged.
     pub fn json(&self) -> Option<Json> {
         let mut json = String::new();
         ZlibDecoder::new(&self.packed[..]).read_to_string(&mut json).ok()?;
@@ -245,24 +245,24 @@ impl Made {
 pub struct Json(String);
 
 impl Json {
-    /// The page's data with this state of the run.
+    /// The page's data with `live` as the state of the run.
     ///
     /// # Errors
-    /// As [`Page::file`].
+    /// Fails as [`Page::file`] does.
     pub fn with(&self, live: &Live) -> Result<String, serde_json::Error> {
         let live = serde_json::to_string(live)?;
-        // `live` is the last field of the JSON object, so a new one replaces its end.
+        // `live` is the last field of the JSON object, so the end of the object is replaced by the new state.
         let data = self.0.strip_suffix("null}").unwrap_or("{\"live\":");
         Ok(format!("{data}{live}}}"))
     }
 }
 
-/// The page to be served without data, which it requests from the server.
+/// The served page, which contains no data and requests them from the server.
 pub fn served() -> String {
     document("", None, "")
 }
 
-/// The policy under which a served page runs.
+/// The content-security policy of a served page.
 pub fn policy() -> String {
     format!("{} connect-src 'self';", policy_of(&script(), STYLE))
 }

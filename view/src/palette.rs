@@ -19,7 +19,7 @@ mod tests {
 
     const CSS: &str = include_str!("../page/page.css");
 
-    /// The colour of this name in each block of the style that has it.
+    /// The values of the colour `name` in the style sheet, one for each block that defines it.
     fn in_style(name: &str) -> Vec<String> {
         let key = format!("--{name}: ");
         CSS.match_indices(&key).map(|(at, _)| CSS[at + key.len()..][..7].to_owned()).collect()

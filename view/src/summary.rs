@@ -1,8 +1,9 @@
 //! The division of a lane's time among states, in a bounded number of cells of equal length.
 //!
 //! Spans are added once, roughly in order of time. When there are too many cells, pairs of cells are merged,
-//! so the width of cells is always that of the first ones times a power of two; the states of a lane in a
-//! time of any length are a sum of cells. Sums are exact: a span across several cells is divided among them.
+//! so the width of cells is always the initial width times a power of two; the time that a lane spent in each
+//! state is the sum of its cells, however long the time. Sums are exact: a span across several cells is
+//! divided among them.
 
 /// The state of a task or worker in a span of time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,7 +20,7 @@ pub enum State {
 }
 
 impl State {
-    /// The state of this number.
+    /// The state with the number `number`.
     pub(crate) fn of(number: i64) -> State {
         match number {
             0 => State::Busy,
@@ -40,13 +41,13 @@ pub type Cell = [u64; STATES];
 #[derive(Clone, Debug)]
 pub struct Summary {
     origin: u64,
-    /// Ticks in a cell.
+    /// The number of ticks in a cell.
     width: u64,
     cells: Vec<Cell>,
     /// The number of spans that began in each cell.
     begun: Vec<u32>,
     cells_max: usize,
-    /// Cells before this have not changed since [`Summary::take_touched`] was called last.
+    /// The time before which no cell has changed since the last call of [`Summary::take_touched`].
     touched: u64,
 }
 
@@ -64,12 +65,12 @@ impl Summary {
         }
     }
 
-    /// The time from which cells may have changed since the last call.
+    /// The time from which on cells may have changed since the last call.
     pub(crate) fn take_touched(&mut self) -> u64 {
         std::mem::replace(&mut self.touched, u64::MAX)
     }
 
-    /// The time in each state between two times, which must be edges of cells.
+    /// The time spent in each state between two times, which must be edges of cells.
     pub(crate) fn sum(&self, from: u64, to: u64) -> Cell {
         let mut sum = Cell::default();
         for cell in &self.cells[self.range(from, to)] {
@@ -78,12 +79,12 @@ impl Summary {
         sum
     }
 
-    /// Ticks in a cell.
+    /// The number of ticks in a cell.
     pub fn width(&self) -> u64 {
         self.width
     }
 
-    /// The cells, from the origin on; nothing was added after the last one.
+    /// The cells, from the origin on; after the last cell nothing was added.
     pub fn cells(&self) -> &[Cell] {
         &self.cells
     }
@@ -111,7 +112,8 @@ impl Summary {
         }
     }
 
-    /// Keeps at most this many cells from now on (a power of two, 2 at least), if it had more.
+    /// Limits the number of cells from now on to `cells_max`, rounded up to a power of two; cells are merged
+    /// if there are more.
     pub fn limit(&mut self, cells_max: usize) {
         self.cells_max = self.cells_max.min(cells_max.next_power_of_two().max(2));
         while self.cells.len() > self.cells_max {
@@ -119,12 +121,12 @@ impl Summary {
         }
     }
 
-    /// The greatest possible number of spans in a time: the spans that began in its cells.
+    /// An upper limit of the number of spans in a time: the spans that began in the cells of that time.
     pub fn spans(&self, from: u64, to: u64) -> u64 {
         self.range(from, to).map(|cell| u64::from(self.begun[cell])).sum()
     }
 
-    /// The cells that a time touches.
+    /// The cells that overlap the time.
     pub fn range(&self, from: u64, to: u64) -> std::ops::Range<usize> {
         let cell = |time: u64| time.saturating_sub(self.origin) / self.width;
         let first = (cell(from) as usize).min(self.cells.len());
@@ -132,7 +134,7 @@ impl Summary {
         first..behind.min(self.cells.len()).max(first)
     }
 
-    /// The beginning of the cell that contains a time.
+    /// The beginning of the cell in which a time lies.
     pub fn begin_of(&self, time: u64) -> u64 {
         self.origin + time.saturating_sub(self.origin) / self.width * self.width
     }
@@ -177,7 +179,7 @@ impl Summary {
         Some(summary)
     }
 
-    /// Makes the cells at least this wide: the width is doubled until it suffices.
+    /// Makes the cells at least `width` ticks wide, by doubling their width until it is large enough.
     pub fn widen(&mut self, width: u64) {
         while self.width < width {
             self.halve();
@@ -201,7 +203,7 @@ impl Summary {
     }
 }
 
-/// Removes the first `N` bytes and returns them.
+/// Removes the first `N` bytes from `bytes` and returns them.
 pub(crate) fn taken<const N: usize>(bytes: &mut &[u8]) -> Option<[u8; N]> {
     let (first, rest) = bytes.split_first_chunk::<N>()?;
     *bytes = rest;

@@ -1,5 +1,5 @@
-//! Drawings for papers: timeline, latency, occupancy, waiting. The drawing of the network is that of `thalweg
-//! report --graph svg`.
+//! Drawings for papers: timeline, latency, occupancy, waiting. The drawing of the network is the one that
+//! `thalweg report --graph svg` makes.
 
 use std::fmt::Write as _;
 
@@ -21,11 +21,11 @@ const RIGHT: f64 = 20.0;
 const LANE: f64 = 18.0;
 /// The height of the header above the lanes.
 const HEAD: f64 = 46.0;
-/// The maximal number of lanes drawn.
+/// The largest number of lanes that are drawn.
 const LANES_MAX: usize = 80;
-/// The number of columns in which spans are summed, if there are more spans than columns.
+/// If there are more spans than this number of columns, they are summed in columns.
 const COLUMNS: usize = 700;
-/// The maximal number of characters of a name.
+/// The largest number of characters of a name.
 const NAME_MAX: usize = 36;
 
 /// The text of an SVG drawing.
@@ -81,7 +81,8 @@ impl Drawing {
         while at <= whole_ns {
             let x = LEFT + at / whole_ns.max(1.0) * (WIDTH - LEFT - RIGHT);
             self.line([x, HEAD - 10.0], [x, height - 8.0], LINE);
-            // At the right edge, the text is placed left of the line, because there is no space to the right.
+            // Near the right edge the text is placed left of the line, because right of the line there is no
+            // space.
             let (x, more) = if x + 60.0 > WIDTH { (x - 2.0, " text-anchor=\"end\"") } else { (x + 2.0, "") };
             self.text(x, HEAD - 12.0, FAINT, &duration(at), more);
             at += step;
@@ -114,7 +115,7 @@ fn shortened(name: &str) -> String {
     format!("{}…{}", begin.iter().collect::<String>(), end.iter().collect::<String>())
 }
 
-/// The least of 1, 2 and 5 times a power of ten that is not less.
+/// The smallest number that is 1, 2 or 5 times a power of ten and not less than `wanted`.
 fn step_of(wanted: f64) -> f64 {
     let power = 10f64.powf(wanted.max(1.0).log10().floor());
     [1.0, 2.0, 5.0, 10.0].into_iter().map(|n| n * power).find(|&step| step >= wanted).unwrap_or(power)
@@ -160,10 +161,10 @@ pub fn timeline(report: &Report, page: &TimelinePage) -> String {
     drawing.end()
 }
 
-/// A task's spans: state, start, end.
+/// The spans of one task: state, start, and end of each.
 type Exact = Vec<(usize, f64, f64)>;
 
-/// The single spans of each task, if all of them are known and not too many to draw.
+/// The single spans of each task, if all of its spans are known and there are not too many to draw.
 fn exact_lanes(page: &TimelinePage) -> Vec<Option<Exact>> {
     let mut lanes: Vec<Option<Exact>> = page.tasks.iter().map(|task| task.id.map(|_| Vec::new())).collect();
     let Some(from) = page.exact_from_ns.filter(|&from| from <= 0.0) else { return vec![None; lanes.len()] };

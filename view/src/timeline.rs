@@ -15,29 +15,29 @@ use crate::lanes::{Decided, GapPage, NONE, Process, Spans, TaskLane, TimelinePag
 use crate::levels::{KnownTask, Levels};
 use crate::summary::{STATES, State, Summary};
 
-/// The maximal number of tasks with a lane of their own.
+/// The largest number of tasks with a lane of their own.
 const LANES_MAX: usize = 512;
 /// The number of cells of all lanes' summaries together; [`LANE_CELLS_MIN`] is the least number for a lane.
 const CELLS_MAX: usize = 1 << 18;
 const LANE_CELLS_MIN: usize = 1 << 9;
-/// At most this many cells of a lane are written; fewer while a run goes on, because they are written
-/// repeatedly and a viewer can ask for more.
+/// The largest number of cells of a lane that are written; the next constant is the number while a run goes
+/// on, which is smaller because the cells are written repeatedly and a viewer can ask for more.
 const LANE_CELLS_WRITTEN: u64 = 1 << 10;
 const LANE_CELLS_LIVE: u64 = 1 << 8;
 /// The initial number of ticks in a cell.
 const WIDTH: u64 = 1 << 12;
-/// The number of gaps kept; further gaps are merged into the last one.
+/// The largest number of gaps that are kept; further gaps are merged into the last one.
 const GAPS_MAX: usize = 2000;
-/// The number of tuners' decisions kept.
+/// The largest number of tuners' decisions that are kept.
 const DECISIONS_MAX: usize = 10_000;
-/// The number of cells written for all lanes together.
+/// The largest number of cells that are written for all lanes together.
 const CELLS_WRITTEN: usize = 1 << 18;
-/// The lane number of a worker's spans without a task.
+/// The number in place of a lane's for a worker's spans in which no task ran.
 const NO_TASK: u32 = u32::MAX;
 
 /// A monitor that records the state of every task over time: see the module.
 pub struct Timeline {
-    /// The first span: the origin of all sums.
+    /// The start of the first span, from which all sums count.
     begin: Option<u64>,
     end: u64,
     how: How,
@@ -48,9 +48,9 @@ pub struct Timeline {
     /// The time of each writer's last event, and the writer's worker.
     writers: IdMap<(u64, Option<u64>)>,
     spans: VecDeque<Span>,
-    /// The spans that had not ended at the last publication.
+    /// The spans that had not ended when the timeline was last published.
     open: Vec<Span>,
-    /// The time from which all spans are kept; `None` if all are.
+    /// The time from which on all spans are kept; `None` if all spans of the run are kept.
     dropped_until: Option<u64>,
     gaps: Vec<Gap>,
     /// A sample of entry messages at regular distances.
@@ -60,20 +60,20 @@ pub struct Timeline {
     page: TimelinePage,
 }
 
-/// The limits of a timeline, and the conversion of its times.
+/// The limits of a timeline, and what is needed to convert its times.
 struct How {
     spans_max: usize,
     /// Whether the sums are kept when a new window begins.
     remembers: bool,
-    /// The times between which spans are kept, if limited.
+    /// The times between which spans are kept; `None` if they are kept at all times.
     within: Option<(u64, u64)>,
-    /// The lanes whose states after the window are known from sums.
+    /// For each lane, whether the sums tell its states after the window.
     told_by_sums: Vec<bool>,
-    /// The maximal number of cells of a lane's summary.
+    /// The largest number of cells of a lane's summary.
     lane_cells: usize,
-    /// The end of the time that is known.
+    /// The end of the time of which events were read.
     until: u64,
-    /// The tick from which times are counted, after the first publication.
+    /// The tick from which times are counted; it is set when the timeline is first published.
     zero: Option<u64>,
     ns_per_tick: f64,
 }
@@ -95,7 +95,7 @@ struct Worker {
     waiting_since: Option<u64>,
 }
 
-/// The sums of a lane that were written last, and the width of their cells.
+/// The sums of a lane as they were written last, and the width of their cells.
 #[derive(Default)]
 struct Written {
     width: u64,
@@ -103,8 +103,8 @@ struct Written {
 }
 
 impl Written {
-    /// The sums in cells of this width, including spans that have not ended. Only cells that changed since
-    /// the last call are added up again.
+    /// The sums in cells of the width `width`, including spans that have not ended. Only cells that changed
+    /// since the last call are added up again.
     fn sums<'a>(
         &mut self,
         summary: &mut Summary,
@@ -148,7 +148,7 @@ struct Span {
     stream: u64,
     first: u64,
     count: u64,
-    /// Whether the span has not ended and is drawn up to now.
+    /// Whether the span has not ended yet, so that it is drawn up to the present.
     goes_on: bool,
 }
 
@@ -189,7 +189,7 @@ impl Sample {
 }
 
 impl Timeline {
-    /// A timeline of at most this many single spans.
+    /// A timeline of at most `spans_max` single spans.
     pub fn new(spans_max: usize) -> Timeline {
         let how = How {
             spans_max: spans_max.max(1),
@@ -221,8 +221,8 @@ impl Timeline {
     }
 
     /// A timeline of only the time between two ticks, with the lanes of `levels` first and further lanes
-    /// after them. Spans that end after the events read are left out; [`TimelinePage::fill`] adds them from
-    /// sums.
+    /// after them. Spans that end after the last event that was read are left out; [`TimelinePage::fill`]
+    /// adds them from sums.
     pub fn of_window(spans_max: usize, levels: &Levels, from: u64, to: u64) -> Timeline {
         let mut timeline = Timeline { begin: Some(from), ..Timeline::new(spans_max) };
         timeline.how.zero = Some(levels.zero);
@@ -290,7 +290,7 @@ impl Timeline {
     }
 
     /// Adds the components of tasks whose creation event was overwritten before it was read: the live rows,
-    /// which are read for each report, contain them.
+    /// which are read for each report, have the components of all tasks.
     fn learn_components(&mut self, moment: &Moment<'_>) {
         for lane in self.lanes.iter_mut().filter(|lane| lane.component == 0 && lane.replica.is_some()) {
             if let Some(task) = moment.structure.task(lane.id) {
@@ -342,7 +342,7 @@ impl Timeline {
         }
     }
 
-    /// The part of a time that is kept; `None` if no part is.
+    /// The part of a span of time that lies between the kept times; `None` if no part does.
     fn clipped(&self, start: u64, end: u64) -> Option<(u64, u64)> {
         let Some((from, to)) = self.how.within else { return Some((start, end)) };
         (end > from && start < to).then(|| (start.max(from), end.min(to)))
@@ -368,7 +368,7 @@ impl Timeline {
         let of = &mut self.lanes[lane as usize];
         of.worker = dispatch.worker;
         of.summary.add(State::Busy, start, end);
-        // The times of several tasks in one lane overlap.
+        // Several tasks share this lane, and their times overlap, so no single span is added.
         if of.replica.is_none() {
             return;
         }
@@ -500,8 +500,8 @@ impl Timeline {
         self.drawn(zero, called)
     }
 
-    /// Extends the last publication by the spans since then. New tasks have no names yet, and a span that had
-    /// not ended continues until its end is recorded.
+    /// Adds to the published page the spans that were recorded since its publication. New tasks have no names
+    /// yet, and a span that had not ended continues until its end is recorded.
     pub fn go_on(&mut self) {
         let Some(zero) = self.how.zero else { return };
         self.how.until = self.how.until.max(self.end);
@@ -520,7 +520,7 @@ impl Timeline {
         self.page = self.drawn(zero, called);
     }
 
-    /// The width of the cells that are written, chosen so that all lanes together stay within the limit.
+    /// The width of the cells in the page, chosen so that all lanes together stay within the limit.
     fn written_width(&self, begin: u64) -> u64 {
         let widest = self.lanes.iter().map(|lane| lane.summary.width());
         let width = widest.chain(self.workers.values().map(|worker| worker.summary.width())).max();
@@ -652,7 +652,7 @@ impl Timeline {
     }
 }
 
-/// A decision, with its time in ticks.
+/// A tuner's decision, with its time in ticks.
 fn decided(batch: &Batch<'_>, time: u64, of: &events::Decided) -> Decided {
     let known = |figure: f64| figure.is_finite().then_some(figure);
     let text = |text| batch.text(text).to_owned();
@@ -738,12 +738,12 @@ impl Shared {
         Shared(Arc::new(Mutex::new(timeline)))
     }
 
-    /// Extends the last publication up to now: see [`Timeline::go_on`].
+    /// Adds to the published page what was recorded since its publication, as [`Timeline::go_on`] does.
     pub fn go_on(&self) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).go_on();
     }
 
-    /// Calls a function with the timeline.
+    /// Calls `at` with the timeline, and returns its result.
     pub fn look<T>(&self, at: impl FnOnce(&Timeline) -> T) -> T {
         at(&self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }

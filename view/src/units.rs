@@ -1,11 +1,11 @@
-//! Numbers as a person reads them: three digits, a unit.
+//! Numbers formatted for people: three digits and a unit.
 
 /// A number with three significant digits and the largest of the units that leaves at least 1 before it.
 fn scaled(value: f64, units: &[(f64, &str)]) -> String {
     if !value.is_finite() {
         return "–".to_owned();
     }
-    // 999.6 is written with the next unit, not as 1000.
+    // The number 999.6 is rounded up to 1 of the next unit, and not written as 1000.
     let fits = |&&(factor, _): &&(f64, &str)| value / factor >= 0.9995;
     let (factor, unit) = units.iter().rev().find(fits).unwrap_or(&units[0]);
     let number = value / factor;
@@ -19,7 +19,7 @@ fn scaled(value: f64, units: &[(f64, &str)]) -> String {
     format!("{number:.decimals$} {unit}")
 }
 
-/// A duration: `12.3 µs`.
+/// Formats a duration, such as `12.3 µs`.
 pub fn duration(ns: f64) -> String {
     const UNITS: &[(f64, &str)] = &[(1.0, "ns"), (1e3, "µs"), (1e6, "ms"), (1e9, "s")];
     if ns >= 600e9 {
@@ -28,7 +28,7 @@ pub fn duration(ns: f64) -> String {
     scaled(ns.max(0.0), UNITS)
 }
 
-/// A long duration: `3 h 12 min`.
+/// Formats a long duration, such as `3 h 12 min`.
 pub fn age(seconds: f64) -> String {
     let seconds = seconds.max(0.0) as u64;
     match seconds {
@@ -39,19 +39,19 @@ pub fn age(seconds: f64) -> String {
     }
 }
 
-/// A rate: `48.2 k/s`.
+/// Formats a rate, such as `48.2 k/s`.
 pub fn rate(per_s: f64) -> String {
     const UNITS: &[(f64, &str)] = &[(1.0, "/s"), (1e3, "k/s"), (1e6, "M/s"), (1e9, "G/s")];
     scaled(per_s, UNITS)
 }
 
-/// A size: `48.1 MB`.
+/// Formats a size, such as `48.1 MB`.
 pub fn bytes(count: u64) -> String {
     const UNITS: &[(f64, &str)] = &[(1.0, "B"), (1e3, "kB"), (1e6, "MB"), (1e9, "GB"), (1e12, "TB")];
     scaled(count as f64, UNITS)
 }
 
-/// A share: `94.2 %`; a share above zero is never written as `0.0 %`.
+/// Formats a share, such as `94.2 %`; a share above zero is never written as `0.0 %`.
 pub fn share(share: f64) -> String {
     let percent = share * 100.0;
     if percent > 0.0 && percent < 0.05 { "<0.1 %".to_owned() } else { format!("{percent:.1} %") }

@@ -20,7 +20,7 @@ pub fn c(kinds: &[Description], stem: &str) -> String {
     out + "\n#endif\n"
 }
 
-/// Writes the tables from which a catalog's record of the kind is made.
+/// Writes the tables from which the catalog's record of the kind is made.
 fn described(out: &mut String, kind: &Description) {
     let name = snake(&kind.name);
     let mut line = |text: String| writeln!(out, "{text}").expect("a text");
@@ -153,8 +153,8 @@ fn text(text: &str) -> String {
     for c in text.chars() {
         match c {
             '"' | '\\' => out.extend(['\\', c]),
-            // The escape has three digits, so that a following digit is not part of it; `?` is escaped to
-            // avoid trigraphs.
+            // An octal escape gets all three digits, so that a following digit is not part of it; `?` is
+            // escaped to avoid trigraphs.
             c if c.is_ascii_control() || c == '?' => out += &format!("\\{:03o}", c as u32),
             c => out.push(c),
         }

@@ -29,7 +29,7 @@ pub fn java(kinds: &[Description], package: &str, stem: &str) -> String {
     out + "}\n"
 }
 
-/// The package of the agent itself.
+/// The package of Thalweg's agent.
 const AGENT: &str = "org.thalweg.agent";
 
 /// Writes the data from which a catalog's record of the kind is made.

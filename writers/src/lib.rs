@@ -31,7 +31,7 @@ fn words(kind: &Description) -> usize {
     ends.map(|(field, at)| at + field.field_type.bytes()).max().unwrap_or(0).div_ceil(8)
 }
 
-/// The texts and byte strings of a kind.
+/// The fields of a kind that are texts or byte strings.
 fn tails(kind: &Description) -> impl Iterator<Item = &DescribedField> {
     kind.fields.iter().filter(|field| field.field_type.is_variable())
 }
@@ -41,14 +41,15 @@ fn snake(name: &str) -> String {
     name.replace(|c: char| !c.is_ascii_alphanumeric(), "_")
 }
 
-/// The places of the lengths of texts in the fixed part, in units of 4 bytes.
+/// Where the lengths of a kind's texts lie in the fixed part, in units of 4 bytes.
 fn length_places(kind: &Description) -> Vec<usize> {
     let all = kind.fields.iter().zip(kind.offsets());
     all.filter(|(field, _)| field.field_type.is_variable()).map(|(_, at)| at / 4).collect()
 }
 
 /// The C or Java expression for one word of the fixed part; `bits` gives the expression for each argument.
-/// Lengths are added later, when it is known which texts are cut. `None` if the word contains no argument.
+/// The lengths of texts are left out, because it is known only later which texts are cut. `None` if the word
+/// contains no argument.
 fn word_of(kind: &Description, word: usize, bits: fn(&DescribedField) -> String) -> Option<String> {
     let all = kind.fields.iter().zip(kind.offsets());
     let parts: Vec<String> = all

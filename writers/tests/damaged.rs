@@ -48,7 +48,8 @@ fn texts() -> Vec<String> {
 /// Applies a few random changes to a text: cutting, doubling, swapping and inserting.
 fn damaged(text: &str, chance: &mut Chance) -> String {
     let mut letters: Vec<char> = text.chars().collect();
-    // The text is limited to a few kinds, because distant parts would be parsed in vain in every round.
+    // Only a few kinds of the text are used, because the others would be parsed in every round without being
+    // damaged.
     if letters.len() > 1500 {
         let from = chance.below(letters.len() as u64 - 1500) as usize;
         let from =

@@ -10,8 +10,10 @@ import org.thalweg.agent.Clock;
 import sun.misc.Unsafe;
 
 /**
- * The limit: a record of each call (its end, how long it took, its operation and depth) in a ring of mapped memory, by stores that are written by hand into
- * the method. The clock is the agent's. The file has how many records were written, and read, and how many there is room for; then the records.
+ * The least cost that a probe could have: it writes a record of each call (the end, the duration, the
+ * operation and the depth) in a ring of mapped memory, by stores that were written by hand into the method.
+ * The clock is the one that Thalweg's agent reads. The file has the number of records written, the number of
+ * records read, the number of records for which there is room, and then the records.
  */
 final class Hand {
     private static final long RECORDS = 1 << 21;

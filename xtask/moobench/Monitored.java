@@ -1,8 +1,9 @@
 package moobench;
 
 /**
- * The class whose only method has the probe, so that an agent which takes all methods of a class takes none of the harness's. It calls itself
- * {@code depth} times; what the innermost call does is not a method with a probe.
+ * The class whose only method has the probe, so that an agent that instruments all methods of a class
+ * instruments no method of the harness. The method calls itself {@code depth} times; the work of the
+ * innermost call is done by a method without a probe.
  */
 final class Monitored {
     private Monitored() {}
@@ -12,7 +13,7 @@ final class Monitored {
     }
 }
 
-/** What the innermost call does. */
+/** The work of the innermost call. */
 final class Busy {
     private Busy() {}
 

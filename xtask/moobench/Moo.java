@@ -7,15 +7,17 @@ import java.util.Arrays;
 import java.util.concurrent.CountDownLatch;
 
 /**
- * Calls {@link Monitored#monitored} as MooBench does, for so many seconds. How long each outermost call takes is counted in bins of a second; the second half of them is what counts.
+ * Calls {@link Monitored#monitored} as MooBench does, for SECONDS seconds. How long each outermost call takes
+ * is recorded in bins of a second; only the second half of the bins is used.
  *
- * <p>moobench.Moo SECONDS METHOD_NS DEPTH THREADS CLOCK FILE: CLOCK is nano, or cpu for the thread's user time (the paper's).
+ * <p>moobench.Moo SECONDS METHOD_NS DEPTH THREADS CLOCK FILE: CLOCK is nano for the wall clock, or cpu
+ * for the thread's user time, which the paper used.
  */
 public final class Moo {
     private static final int LINEAR = 2048;
     private static final int BUCKETS = LINEAR + 32 * 53;
 
-    /** A ring by hand has the place of the probe. A constant for the compiler. */
+    /** Whether a ring by hand takes the place of the probe. The value is a constant for the compiler. */
     private static final boolean BY_HAND = System.getProperty("moobench.ring") != null;
 
     private Moo() {}

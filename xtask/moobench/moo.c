@@ -1,4 +1,5 @@
-/* MooBench's calls in C and C++: see Moo.java. moo SECONDS METHOD_NS DEPTH THREADS CLOCK FILE; whose probe the method has, probe.h says. */
+/* MooBench's calls in C and C++: see Moo.java. moo SECONDS METHOD_NS DEPTH THREADS CLOCK FILE; probe.h
+ * selects the probe of the method. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -39,7 +40,7 @@ static int64_t user_time(void)
     return (int64_t)usage.ru_utime.tv_sec * 1000000000 + usage.ru_utime.tv_usec * 1000;
 }
 
-/* What the thread has had of its processor. */
+/* The processor time of the thread. */
 static uint64_t processor_time(void)
 {
     struct timespec time;

@@ -1,5 +1,6 @@
-/* Whose probe the method of moo.c has. Of these one is defined: PROBES, ours; PAIRS, ours with two events a call; RING, a ring in mapped memory that is
- * written by hand; CLOCK, the two readings of the clock alone; LTTNG; TRACY. None: no probe. */
+/* Selects the probe that the method of moo.c has. One of these macros is defined: PROBES for our probes;
+ * PAIRS for our probes with two events a call; RING for a ring in mapped memory that is written by hand;
+ * CLOCK for the two readings of the clock alone; LTTNG; TRACY. Without a macro the method has no probe. */
 #ifndef MOO_PROBE_H
 #define MOO_PROBE_H
 
@@ -52,10 +53,11 @@ static inline void ended(struct call *call) { sum += ticks() - call->begin; }
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* A record: when the call ended, how long it took, its operation and depth. */
+/* A record: the end of the call, its duration, its operation, and its depth. */
 #define RECORDS (UINT64_C(1) << 21)
 #define HEADER 4096
-/* In the file: how many records were written, and read, and how many there is room for; then the records. */
+/* The header of the file has the number of records written, the number of records read, and the number of
+ * records for which there is room; the records follow. */
 static __thread uint64_t *file, written, known_read;
 static int waits;
 

@@ -1,4 +1,4 @@
-//! `cargo xtask app NAME`: runs one of the apps on its default input, every event recorded, and prints the
+//! `cargo xtask app NAME`: runs one of the apps on its default input, records every event, and prints the
 //! report.
 
 use crate::{demo, process};
@@ -13,7 +13,7 @@ use std::time::Duration;
 pub(crate) struct App {
     pub(crate) name: &'static str,
     shows: &'static str,
-    /// The package of its boxes.
+    /// The package with the network's boxes.
     package: &'static str,
     network: &'static str,
     /// Returns the program's arguments for input and output; it makes files in the given folder.
@@ -73,7 +73,7 @@ const APPS: [App; 6] = [
     },
 ];
 
-/// The size in the LPEL paper: 500 KB that make some 470,000 messages.
+/// The size of the input in the LPEL paper: 500 KB, which make some 470,000 messages.
 const DES_BYTES: usize = 500_000;
 const DES_CHUNK: &str = "40";
 
@@ -149,7 +149,7 @@ impl App {
         Ok(command)
     }
 
-    /// The folder of its files.
+    /// The folder with the files of the app.
     pub(crate) fn folder(&self) -> Result<PathBuf> {
         let folder = process::target_dir().join("app").join(self.name);
         std::fs::create_dir_all(&folder).with_context(|| format!("cannot create {}", folder.display()))?;
@@ -221,13 +221,13 @@ fn told(what: &str, path: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Runs `command`, which must succeed. Returns its peak memory in bytes.
+/// Runs `command`, which must succeed. Returns the command's peak memory in bytes.
 pub(crate) fn peak_memory(command: &mut Command) -> Result<u64> {
     let shown = process::shown(command);
     let mut child = command.spawn().with_context(|| format!("could not start `{shown}`"))?;
     let mut peak = 0;
     let status = loop {
-        // The kernel keeps the peak, so reading it seldom misses only memory that the process allocates just
+        // The kernel keeps the peak, so a rare reading misses only memory that the process allocates just
         // before its end.
         peak = memory(&child).unwrap_or(peak);
         match child.try_wait()? {

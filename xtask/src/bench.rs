@@ -1,5 +1,6 @@
 //! `cargo xtask bench`: builds the workspace of the benchmarks, rivals included, and runs it with the same
-//! arguments; the groups `tune` and `view` are measured here, and `attach` by the crate's own benchmark.
+//! arguments; the groups `tune` and `view` are measured here, and `attach` by the benchmark of the crate
+//! `attach`.
 
 use crate::{process, tuned, viewed};
 use anyhow::{Context, Result, bail};

@@ -6,7 +6,7 @@
 //! `#[cfg(test)]` are ignored.
 //!
 //! The files of a circle can only be understood, and changed, together. Circles of three files are permitted,
-//! such as an error, its cause and its message; larger circles are not.
+//! such as the files of an error, of its cause and of its message; larger circles are not.
 
 use crate::process;
 use std::collections::{BTreeMap, BTreeSet};
@@ -27,7 +27,7 @@ const EXCEPTIONS: &[(&str, &str)] = &[];
 type Files = BTreeMap<String, String>;
 /// For each file, the files that it imports.
 type Imports = BTreeMap<String, BTreeSet<String>>;
-/// The path to a module from the crate's root.
+/// The path from the crate's root to a module, by names.
 type Way = Vec<String>;
 
 #[derive(Default)]
@@ -38,7 +38,7 @@ struct Module {
     names: BTreeMap<String, (Vec<String>, bool)>,
     /// Modules from which a `use` imports everything: the path, and whether it is re-exported.
     all_of: Vec<(Vec<String>, bool)>,
-    /// The items that this module defines.
+    /// The items that the module defines.
     items: BTreeSet<String>,
     /// Paths in code.
     paths: BTreeSet<Vec<String>>,
@@ -49,11 +49,11 @@ struct Crate<'a> {
     modules: BTreeMap<Way, Module>,
 }
 
-/// The target of a path.
+/// What a path refers to.
 #[derive(Debug, PartialEq)]
 enum Target {
     Module(Way),
-    /// An item that this module defines.
+    /// An item, by the module that defines it.
     Item(Way),
 }
 
@@ -77,7 +77,7 @@ fn imports(files: &Files, root: &str) -> Imports {
 }
 
 impl Crate<'_> {
-    /// Reads a file and the modules that it declares.
+    /// Reads a file, and the files of the modules that it declares.
     fn read(&mut self, way: Way, file: &str) {
         let text = &self.files[file];
         let parsed = syn::parse_file(text).unwrap_or_else(|error| panic!("{file}: {error}"));
@@ -108,11 +108,11 @@ impl Crate<'_> {
         self.modules.insert(way, found.module);
     }
 
-    /// The file of `mod name;` in a file.
+    /// The file that the declaration `mod name;` in a file refers to.
     fn file_of(&self, file: &str, way: &[String], name: &str) -> String {
         let folder = &file[..file.rfind('/').map_or(0, |at| at + 1)];
         let stem = &file[folder.len()..file.len() - ".rs".len()];
-        // A module in a file of its name has its submodules in a folder of its name.
+        // If a module lies in a file `NAME.rs`, its submodules lie in the folder `NAME`.
         let folder = match way.is_empty() || stem == "mod" {
             true => folder.to_owned(),
             false => format!("{folder}{stem}/"),
@@ -122,7 +122,7 @@ impl Crate<'_> {
         there.unwrap_or_else(|| panic!("{file}: none of {candidates:?} is there")).clone()
     }
 
-    /// The target of a path in a module; `None` if the target is in another crate.
+    /// What a path in a module refers to; `None` if the target is in another crate.
     fn target(&self, from: &[String], path: &[String], seen: &mut BTreeSet<(Way, Way)>) -> Option<Target> {
         if !seen.insert((from.to_vec(), path.to_vec())) {
             return None;
@@ -133,7 +133,7 @@ impl Crate<'_> {
             "self" => self.walk(from.to_vec(), rest, seen),
             "super" => {
                 let above = &from[..from.len().checked_sub(1)?];
-                // More `super` may follow.
+                // Further `super` may follow the first one.
                 let rest: Vec<String> = ["self".to_owned()].into_iter().chain(rest.iter().cloned()).collect();
                 let supers = rest.iter().skip(1).take_while(|step| *step == "super").count();
                 let above = &above[..above.len().checked_sub(supers)?];
@@ -142,8 +142,8 @@ impl Crate<'_> {
             first if self.modules[from].children.contains(first) => self.walk(from.to_vec(), path, seen),
             first => {
                 let (meant, _) = self.modules[from].names.get(first)?;
-                // In `use memchr::memchr`, the first step is another crate with the same name as the imported
-                // item.
+                // In `use memchr::memchr`, the first part of the path is another crate, which has the same
+                // name as the imported item.
                 if meant.first().is_some_and(|step| step == first) {
                     return None;
                 }
@@ -320,7 +320,7 @@ fn shown(imports: &Imports, circle: &[&str]) -> String {
     format!("{} files form a circle:\n{}", circle.len(), circle.iter().map(line).collect::<String>())
 }
 
-/// The imports without the files below these folders.
+/// The imports among files that lie outside of the given folders.
 fn without(imports: &Imports, folders: &[&str]) -> Imports {
     let stays = |file: &&String| !folders.iter().any(|folder| file.starts_with(folder));
     let stay = |(file, used): (&String, &BTreeSet<String>)| {
@@ -467,7 +467,7 @@ fn large_circles_are_found_and_exceptions_have_to_be_needed() {
     assert_eq!(judged(&made(&three), &[]), (vec![], vec![]));
     assert_eq!(judged(&made(&three), &["x/"]).1, ["x/"]);
 
-    // Two circles that share a file form one circle.
+    // Two circles that share a file form one circle together.
     let four = made(&[&three[..], &[("d", "x/e"), ("x/e", "c")]].concat());
     let (found, _) = judged(&four, &[]);
     assert!(found[0].starts_with("5 files form a circle:\n  a imports b\n"), "{found:?}");

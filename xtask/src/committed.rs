@@ -8,7 +8,7 @@ use std::process::ExitCode;
 /// Paths from the workspace's root, each with the file's content.
 pub(crate) type Files = Vec<(String, String)>;
 
-/// Writes all files: the implementation of a command without arguments.
+/// Writes all files: this implements a command that has no other arguments.
 pub(crate) fn write(mut arguments: lexopt::Parser, files: fn() -> Result<Files>) -> Result<ExitCode> {
     if let Some(argument) = arguments.next()? {
         return Err(argument.unexpected().into());

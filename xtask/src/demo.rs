@@ -11,10 +11,10 @@ use std::process::{Command, ExitCode};
 
 /// The key of the demonstration, in the form of OpenSSL's `-K`.
 const KEY_HEX: &str = "133457799bbcdff1";
-/// The same eight bytes in the form of the network's records.
+/// The same key of eight bytes, in the form of the network's records.
 pub(crate) const WITH_KEY: &str = r#"{"key": {"$base64": "EzRXeZu83/E="}}"#;
 const WITH_KEY_DECRYPT: &str = r#"{"key": {"$base64": "EzRXeZu83/E="}, "<decrypt>": 1}"#;
-/// The least size of the input: with less, the run is too short for a report.
+/// The least size of the input: with a smaller input, the run is too short for a report.
 const FILE_BYTES_MIN: u64 = 10 << 20;
 
 pub(crate) fn run(mut arguments: lexopt::Parser) -> Result<ExitCode> {
@@ -101,7 +101,7 @@ fn thalweg() -> Command {
 fn network(workers: &str, input: &Path, output: &Path, with: &str) -> Command {
     let mut command = thalweg();
     command.args(["run", "apps/des/des.snet", "--boxes"]).arg(program("libapp_des.so"));
-    // Chunks are large, so streams are short to keep the data in the cache.
+    // Chunks are large, so streams hold few of them, to keep the data in the processor's cache.
     command.args(["--workers", workers, "--capacity", "8", "--with", with]);
     command.arg("--input").arg(input).args(["--input-bytes", "data"]);
     command.arg("--output").arg(output).args(["--output-bytes", "data", "--order-by", "seq"]);
@@ -120,7 +120,7 @@ fn shown_path(path: &Path) -> String {
 }
 
 /// A file of at least 10 MB that every machine with a Rust toolchain has: a library of the compiler. If there
-/// is none, a generated file.
+/// is no such library, the file is generated.
 fn real_file(folder: &Path) -> Result<PathBuf> {
     let rustc = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
     let output =
@@ -140,7 +140,7 @@ fn real_file(folder: &Path) -> Result<PathBuf> {
     }
 }
 
-/// 16 MB of numbered lines.
+/// Makes 16 MB of numbered lines.
 fn made_file(folder: &Path) -> Result<PathBuf> {
     let path = folder.join("made.txt");
     let mut file = std::io::BufWriter::new(fs::File::create(&path)?);
@@ -151,7 +151,7 @@ fn made_file(folder: &Path) -> Result<PathBuf> {
     Ok(path)
 }
 
-/// Fails unless OpenSSL encrypts `plain` to the same bytes; says so if OpenSSL is missing.
+/// Fails unless OpenSSL encrypts `plain` to the same bytes; prints a message if OpenSSL is missing.
 pub(crate) fn compare_with_openssl(plain: &Path, encrypted: &Path) -> Result<()> {
     if !process::is_installed("openssl", "version") {
         println!("not compared with OpenSSL: `openssl` is missing (Debian: apt-get install openssl)");

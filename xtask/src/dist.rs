@@ -14,7 +14,7 @@ use std::process::{Command, ExitCode};
 
 /// The apps whose boxes are in the archive.
 const APPS: [&str; 5] = ["des", "audio", "ant", "mc", "rt"];
-/// Files and folders of the source tree that are in the archive.
+/// Files and folders of the source tree that are put into the archive unchanged.
 const SOURCES: &[&str] = &[
     "README.md",
     "ARCHITECTURE.md",
@@ -74,7 +74,7 @@ pub(crate) fn make(into: &Path) -> Result<PathBuf> {
     build.args(["build", "--release", "--locked", "-p", "thalweg"]);
     process::run(build.args(packages.iter().flat_map(|package| ["-p", package])))?;
 
-    // The boxes of docs/language.md.
+    // The library with the boxes of docs/language.md.
     process::run(process::cargo().args([
         "build",
         "--release",
@@ -104,7 +104,8 @@ pub(crate) fn make(into: &Path) -> Result<PathBuf> {
     }
     write_share(&folder)?;
     let archive = into.join(format!("{name}.tar.gz"));
-    // Fixed order, times and owners, so that equal files make equal archives on every machine.
+    // The order, times and owners of files are fixed, so that equal files make equal archives on every
+    // machine.
     let same = ["--sort=name", "--mtime=@0", "--owner=0", "--group=0", "--numeric-owner", "--mode=u+w,go=rX"];
     let mut pack = Command::new("tar");
     pack.args(same).args(["-I", "gzip -n"]).arg("-cf").arg(&archive).arg("-C").arg(into).arg(&name);
@@ -123,7 +124,7 @@ fn name(program: &Path) -> Result<String> {
     Ok(format!("thalweg-{version}-{}-{}", std::env::consts::ARCH, std::env::consts::OS))
 }
 
-/// Copies an app's page and networks; its boxes are compiled.
+/// Copies an app's page and networks; the boxes are in the archive as a compiled library.
 fn copy_texts_of_app(app: &str, folder: &Path) -> Result<()> {
     let path = Path::new("apps").join(app);
     for entry in fs::read_dir(process::root().join(&path))? {

@@ -1,8 +1,8 @@
 //! `cargo xtask docs`: all pages as one site with search, built by mdBook.
 //!
 //! Pages are in `docs/`, and beside the crate or the app that they describe. mdBook needs all pages below one
-//! folder. So the command copies the pages that `docs/SUMMARY.md` lists, and the files that they link to,
-//! into a folder with the same structure, and builds the site from that copy.
+//! folder. Therefore the command copies the pages that `docs/SUMMARY.md` lists, and the files that they link
+//! to, into a folder with the same structure, and builds the site from that copy.
 
 use crate::process;
 use anyhow::{Context, Result, bail};
@@ -94,9 +94,9 @@ fn read(path: &str) -> Result<String> {
 /// A link to a file of the source tree, or to a heading.
 #[derive(Debug, PartialEq)]
 struct Link {
-    /// The target as written in the page, without the heading.
+    /// The target as it is written in the page, without the part after `#`.
     target: String,
-    /// The file, from the root of the source tree.
+    /// The file to which the link leads, by its path from the root of the source tree.
     path: String,
     heading: Option<String>,
 }
@@ -152,8 +152,8 @@ fn prose_of(text: &str) -> String {
     prose
 }
 
-/// The anchors that mdBook and code hosts give a page's headings: lower case, without punctuation, `-` for a
-/// space.
+/// The anchors that mdBook and code hosts give a page's headings: the heading in lower case, without
+/// punctuation, with `-` for each space.
 fn anchors(text: &str) -> BTreeSet<String> {
     let mut counts: BTreeMap<String, usize> = BTreeMap::new();
     let prose = prose_of(text);
@@ -170,7 +170,7 @@ fn anchors(text: &str) -> BTreeSet<String> {
     anchors
 }
 
-/// Checks the links of pages. Returns their number, and the links without a target.
+/// Checks the links of pages. Returns the number of links, and the links without a target.
 fn checked_links(pages: &[String]) -> Result<(usize, Vec<String>)> {
     let (mut links, mut wrong) = (0, Vec::new());
     for page in pages {

@@ -18,10 +18,10 @@ use std::time::{Duration, Instant};
 /// The number of requests that are counted, and of requests that are timed.
 const COUNTED: u64 = 500;
 const TIMED: u64 = 40_000;
-/// The number of runs of each variant of a timed pair, by turns.
+/// The number of runs of each of the two variants that are timed by turns.
 const TURNS: usize = 5;
 
-/// The checks and measurements, each with its result: a sentence, or the reason why it failed.
+/// Runs the checks and measurements; the result of each is a sentence, or the reason why it failed.
 pub(crate) fn tried() -> Result<Vec<(&'static str, Result<String>)>> {
     let mut build = process::cargo();
     process::run(build.args(["build", "--release", "--quiet", "--locked", "-p", "thalweg"]))?;
@@ -82,7 +82,7 @@ fn sh(folder: &Path, script: &str) -> Result<String> {
     quiet(Command::new("sh").args(["-ec", script]).current_dir(folder))
 }
 
-/// Builds of the same sources in three ways.
+/// Builds of the same sources: without probes, with probes, and with gcov.
 struct Memcached {
     plain: PathBuf,
     instrumented: PathBuf,
@@ -107,7 +107,8 @@ fn sources_of(package: &str, archive: &str, name: &str, needs: &str) -> Result<(
     Ok(())
 }
 
-/// The library that is loaded before programs compiled with `-finstrument-functions`.
+/// The library that is loaded into programs compiled with `-finstrument-functions`, and records their
+/// functions.
 fn instrument_library() -> Result<PathBuf> {
     let library = folder()?.join("libthalweg_instrument.so");
     let headers = process::root().join("bindings/c");
@@ -166,7 +167,7 @@ fn own_tests_of_memcached(made: &Memcached) -> Result<String> {
     Ok(format!("{passed} of testapp and {last}; {recorded} processes recorded"))
 }
 
-/// A folder for spaces, in memory, which is removed when dropped.
+/// A folder for spaces, in memory, which is removed when the value is dropped.
 struct Spaces {
     path: PathBuf,
 }
@@ -201,7 +202,7 @@ impl Drop for Spaces {
     }
 }
 
-/// A server that is ended by a signal, as its manual says, and killed if it does not end.
+/// A server that is ended by a signal, as its manual says, or killed if it does not end.
 struct Server(Child);
 
 impl Server {
@@ -223,7 +224,8 @@ impl Server {
         let text = std::fs::read_to_string(format!("/proc/{}/stat", self.0.id()))?;
         let behind = text.rsplit_once(')').context("a name in brackets")?.1;
         let fields: Vec<i64> = behind.split_whitespace().filter_map(|word| word.parse().ok()).collect();
-        // After the state: utime and stime are the 11th and 12th numbers, in hundredths of a second.
+        // The fields of the file after the program's name begin with the state; utime and stime are the 11th
+        // and 12th numbers after it, in hundredths of a second.
         Ok((fields[10] + fields[11]) as f64 / 100.0)
     }
 
@@ -251,7 +253,7 @@ fn free_port() -> Result<u16> {
     Ok(std::net::TcpListener::bind("127.0.0.1:0")?.local_addr()?.port())
 }
 
-/// Sends the same request this many times, one after the other, and reads each answer, which ends with
+/// Sends the same request `count` times, one after the other, and reads each answer, which ends with
 /// `answer_ends`.
 fn requests(port: u16, count: u64, request: &[u8], answer_end: &[u8]) -> Result<()> {
     let mut stream = TcpStream::connect(("127.0.0.1", port))?;
@@ -284,8 +286,8 @@ fn start_memcached(folder: &Path, library: Option<&Path>, spaces: &Spaces) -> Re
     Ok((Server::start(&mut command, port)?, port))
 }
 
-/// The number of calls of each function, by its name in the object files, as gcov counts them for the files
-/// that `files` finds.
+/// The number of calls of each function, named as in the object files, as gcov counts them for the files that
+/// `files` finds.
 fn gcov_counts(folder: &Path, files: &str) -> Result<BTreeMap<String, u64>> {
     let mut counted: BTreeMap<String, u64> = BTreeMap::new();
     let told = sh(folder, &format!("gcov --json-format --stdout $({files})"))?;
@@ -302,7 +304,7 @@ fn gcov_counts(folder: &Path, files: &str) -> Result<BTreeMap<String, u64>> {
     Ok(counted)
 }
 
-/// Compares each function's calls with gcov's count of the same run.
+/// Compares each function's calls with gcov's count in the same run.
 fn counts_of_memcached(made: &Memcached) -> Result<String> {
     sh(&made.counted, "find . -name '*.gcda' -delete")?;
     let spaces = Spaces::new("memcached")?;
@@ -332,7 +334,8 @@ fn counts_of_memcached(made: &Memcached) -> Result<String> {
         functions += 1;
         all += count;
     }
-    // Always-inlined functions are inlined before gcov adds its counters, so gcov reports 0 calls for them.
+    // Functions that are always inlined are inlined before gcov adds its counters, so gcov reports 0 calls of
+    // them, and they are not compared.
     recorded.retain(|name, _| counted.get(*name) != Some(&0));
     if let Some((name, count)) = recorded.first_key_value() {
         bail!("{name}: gcov does not know its {count} calls");
@@ -351,7 +354,7 @@ fn counts_of_memcached(made: &Memcached) -> Result<String> {
     ))
 }
 
-/// The cost of a request in both variants, measured by turns: the medians.
+/// The median costs of a request without and with probes, measured by turns.
 fn by_turns(mut one: impl FnMut(bool) -> Result<f64>) -> Result<(f64, f64)> {
     let (mut without, mut with) = (Vec::new(), Vec::new());
     for _ in 0..TURNS {
@@ -483,7 +486,7 @@ fn start_mini_redis(folder: &Path, with: bool, spaces: &Spaces) -> Result<(Serve
 const SET: &[u8] = b"*3\r\n$3\r\nset\r\n$3\r\nkey\r\n$5\r\nvalue\r\n";
 const GET: &[u8] = b"*2\r\n$3\r\nget\r\n$3\r\nkey\r\n";
 
-/// A command of mini-redis makes a span and one debug line.
+/// Each command of mini-redis makes one span and one debug line, which are counted.
 fn counts_of_mini_redis(folder: &Path) -> Result<String> {
     let spaces = Spaces::new("mini-redis")?;
     let (mut server, port) = start_mini_redis(folder, true, &spaces)?;
@@ -526,7 +529,8 @@ fn cost_of_mini_redis(folder: &Path) -> Result<String> {
     Ok(told("µs a request", figures))
 }
 
-/// The cost for a script of statements in a database in memory, with all methods recorded, and with none.
+/// Measures a script of statements in a database in memory, once with all methods recorded and once with
+/// none.
 fn cost_of_h2() -> Result<String> {
     let agent = java::agent()?;
     let database = java::artifact("com.h2database:h2:2.2.224")?;
@@ -560,7 +564,7 @@ fn cost_of_h2() -> Result<String> {
     Ok(format!("{}; {calls} calls", told("s", figures)))
 }
 
-/// The line of the shell's `times` about its children: `0m1.230s 0m0.120s`.
+/// Parses the line about child processes that the shell's `times` prints, such as `0m1.230s 0m0.120s`.
 fn processor_time_told(said: &str) -> Result<f64> {
     let line = said
         .lines()

@@ -1,9 +1,10 @@
 //! `cargo xtask kinds`: writes the descriptions of all kinds (`kinds/*.kinds`), and the files that are
 //! generated from them.
 //!
-//! The structs with `#[derive(Kind)]` in a crate are parsed as text, as the layout is. The monitor's typed
-//! events and rows, and constants for other languages, are generated from these structs. Tests compare the
-//! committed files with the generated ones, and (in the crates) with the descriptions that the derive makes.
+//! The structs with `#[derive(Kind)]` in a crate are parsed as text, like the layout of a space. The
+//! monitor's typed events and rows, and constants for other languages, are generated from these structs.
+//! Tests compare the committed files with the generated ones, and (in the crates) with the descriptions that
+//! the derive makes.
 
 mod languages;
 mod rust;
@@ -73,8 +74,8 @@ mod tests {
         committed::assert_up_to_date(files().unwrap(), "kinds");
     }
 
-    /// The only text that a new kind needs by hand, besides its use in a monitor: everything else is
-    /// generated from it.
+    /// The struct in this test is all that a person writes for a new kind, besides its use in a monitor;
+    /// everything else is generated from the struct.
     #[test]
     fn a_kind_more_is_described_and_typed_by_its_struct_alone() {
         let text = r#"

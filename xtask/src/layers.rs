@@ -3,11 +3,11 @@
 use crate::process;
 use serde_json::Value;
 
-/// Every package, in layer order, with the packages of this workspace it may depend on.
-/// `exec` and `net` are observed, `monitor` observes: they share bytes through `space`, never code.
+/// Every package, from the lowest layer to the highest, with the packages of this workspace on which it may
+/// depend. `exec` and `net` are observed, `monitor` observes: they share bytes through `space`, never code.
 const LAYERS: &[(&str, &[&str])] = &[
     ("thalweg-glob", &[]),
-    // For tests and benchmarks only.
+    // This crate serves only tests and benchmarks.
     ("thalweg-chance", &[]),
     ("thalweg-space-derive", &[]),
     ("thalweg-space", &["thalweg-glob", "thalweg-space-derive"]),
@@ -25,7 +25,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("thalweg-monitor", &["thalweg-space", "thalweg-scope"]),
     ("thalweg-view", &["thalweg-monitor"]),
     ("thalweg-tune", &["thalweg-space", "thalweg-pack", "thalweg-attach", "thalweg-monitor"]),
-    // Only the crates from here on know both sides.
+    // Only the following crates may use crates of both sides.
     (
         "thalweg-host",
         &[
@@ -96,7 +96,8 @@ fn crates_depend_only_on_earlier_ones() {
         for dependency in package["dependencies"].as_array().expect("dependencies") {
             let used = text(dependency, "name");
             let ours = LAYERS.iter().any(|(layer, _)| *layer == used);
-            // Tests may use crates before their own: an app's tests run its network.
+            // A test may use any crate of a lower layer than its own crate: the tests of an app, for example,
+            // run the app's network.
             if ours && dependency["kind"] == "dev" {
                 assert!(
                     position(used) < position(name),

@@ -1,5 +1,5 @@
-//! `cargo xtask layout`: the constants of the space's layout for other languages, from the one description in
-//! Rust.
+//! `cargo xtask layout`: the constants of the space's layout for other languages, made from the description
+//! in Rust.
 //!
 //! `space/src/layout.rs` is parsed as text, so that names and comments are copied, and a new constant is in
 //! all languages after the next run. A test compares the committed files with the generated ones.
@@ -41,7 +41,7 @@ fn constants() -> Result<Vec<Constant>> {
     let mut all = Vec::new();
     let mut known = HashMap::new();
     let layout = parse(&process::root().join("space/src/layout.rs"))?;
-    // The constants of the whole layout come first, because modules refer to them.
+    // The constants of the whole layout come first, because the constants in modules refer to them.
     take(&layout.items, "", &mut known, &mut all)?;
     for item in &layout.items {
         if let Item::Mod(module) = item
@@ -71,7 +71,8 @@ fn take(
         _ => None,
     });
     let constants: Vec<_> = constants.map(|c| (format!("{prefix}{}", c.ident), c)).collect();
-    // A constant may refer to a later one, so rounds repeat; each round evaluates at least one constant.
+    // A constant may refer to a later one, so all constants are evaluated repeatedly; each round succeeds for
+    // at least one more.
     for _ in &constants {
         for (name, constant) in &constants {
             if let Ok(value) = value(&constant.expr, prefix, known) {

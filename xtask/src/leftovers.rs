@@ -1,4 +1,4 @@
-//! Leftovers of tests: spaces in memory, files in the folder for temporary files.
+//! Checks for what tests leave behind: spaces in memory, and files in the folder for temporary files.
 //!
 //! Each run of tests gets folders of its own, so files of other programs do not count.
 
@@ -8,10 +8,10 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// The largest number of paths that a failure names.
+/// The largest number of paths that the message about a failure names.
 const NAMED: usize = 5;
 
-/// A folder for temporary files and a folder for spaces, which are removed when dropped.
+/// A folder for temporary files and a folder for spaces, which are removed when the value is dropped.
 pub(crate) struct Places {
     temporary: PathBuf,
     spaces: PathBuf,
@@ -37,10 +37,10 @@ impl Places {
         &self.temporary
     }
 
-    /// Lets `command` use these places and no others.
+    /// Lets `command` use these folders and no others.
     pub(crate) fn give(&self, command: &mut Command) {
         command.env("TMPDIR", &self.temporary).env("THALWEG_SPACES", &self.spaces);
-        // The session of the test run itself must not reach the tests.
+        // If the test command itself runs in a session, the tests must not join that session.
         command.env_remove("THALWEG_SESSION");
     }
 

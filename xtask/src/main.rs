@@ -1,6 +1,7 @@
-//! Automation in Rust: everything CI runs, a person can run.
+//! The project's automation, in Rust: a person can run everything that the continuous integration runs.
 //!
-//! `cargo xtask demo` runs the main job, `cargo xtask test` all tests, `cargo xtask bench` the measurements.
+//! `cargo xtask demo` shows the program's main use on real data, `cargo xtask test` all tests, `cargo xtask
+//! bench` the measurements.
 #![forbid(unsafe_code)]
 #![allow(clippy::print_stdout, reason = "this is a command-line program")]
 

@@ -190,7 +190,7 @@ fn one(settings: &Settings, case: &Case, repeat: u32) -> Result<Run> {
         return Run::read(&raw);
     }
     let folder = Folder::new(&settings.out.join(format!("{stem}.run")))?;
-    // The default directory of spaces is in memory.
+    // The default directory of spaces, which is in memory.
     let memory = Path::new("/dev/shm");
     let parent = if memory.is_dir() { memory } else { &folder.path };
     let spaces = Folder::new(&parent.join(format!("moobench-{}", std::process::id())))?;
@@ -223,7 +223,7 @@ fn one(settings: &Settings, case: &Case, repeat: u32) -> Result<Run> {
     Run::read(&raw)
 }
 
-/// An empty folder, which is removed when dropped.
+/// An empty folder, which is removed when the value is dropped.
 struct Folder {
     path: PathBuf,
 }

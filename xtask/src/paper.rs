@@ -35,9 +35,9 @@ usage: cargo xtask paper lpel [--app NAME | --sweep] [--instructions] [--repeats
 struct Case {
     name: &'static str,
     app: &'static str,
-    /// The input, for an amount (steps, bytes, paths, scenes).
+    /// Makes the input for an amount (of steps, bytes, paths, or scenes).
     input: fn(usize) -> Input,
-    /// The amount for each scale.
+    /// The amount of input for each scale.
     amounts: [usize; 3],
     /// The amount of input whose instructions can be counted in some seconds.
     counted: usize,
@@ -148,8 +148,9 @@ impl Case {
     }
 }
 
-/// The kinds of run of table II. The others are compared with the first. The last corresponds to the paper,
-/// because LPEL writes every event to a file; mode full without `--keep` overwrites the oldest events.
+/// The kinds of run of table II. The other kinds are compared with the first. The last kind corresponds to
+/// what the paper measured, because LPEL writes every event to a file; mode full without `--keep` overwrites
+/// the oldest events.
 const KINDS: [Kind; 5] = [
     Kind { mode: "off", ..Kind::OFF },
     Kind { probes: true, ..Kind::OFF },
@@ -160,10 +161,11 @@ const KINDS: [Kind; 5] = [
 
 /// A kind of run.
 struct Kind {
-    /// Monitoring is built in.
+    /// Whether monitoring is built into the program.
     probes: bool,
     mode: &'static str,
-    /// Every event is kept: none is overwritten, and a thread of the run writes all events to files.
+    /// Whether every event is kept; then no event is overwritten, and a thread of the run writes all events
+    /// to files.
     kept: bool,
 }
 
@@ -266,17 +268,17 @@ impl Programs {
     }
 }
 
-/// The runs of one application.
+/// What is needed to run one application.
 struct Runs<'a> {
     programs: &'a Programs,
     folder: PathBuf,
-    /// The arguments after `thalweg`.
+    /// The arguments of the command `thalweg`.
     arguments: Vec<std::ffi::OsString>,
 }
 
 impl<'a> Runs<'a> {
-    /// Prepares the runs of an app on two workers, unless `more` arguments say otherwise; `name` is the name
-    /// of a folder.
+    /// Prepares the runs of an app on two workers, unless the arguments `more` say otherwise; `name` is the
+    /// name of a folder.
     fn prepare(
         name: &str,
         app: &str,
@@ -332,7 +334,7 @@ impl<'a> Runs<'a> {
         Ok(space)
     }
 
-    /// The figures of a run in mode full with all events kept.
+    /// Measures a run in mode full that keeps all events.
     fn seen(&self) -> Result<Seen> {
         let space = self.fresh_space()?;
         let mut run = self.command(&self.programs.probes, "full");
@@ -386,13 +388,13 @@ fn replace(arguments: &mut [std::ffi::OsString], option: &str, value: &str) {
     arguments[at + 1] = value.into();
 }
 
-/// The figures of a run in mode full.
+/// Measures a run in mode full.
 struct Seen {
     report: Json,
     /// The number of waits of each worker.
     waited: BTreeMap<u64, u64>,
     log_bytes: u64,
-    /// Peak memory in bytes.
+    /// The peak memory, in bytes.
     memory: u64,
 }
 
@@ -427,11 +429,11 @@ fn print_structure(cases: &[&Case], seen: &[Seen]) {
     }
 }
 
-/// The seconds of this many runs of each of [`KINDS`].
+/// The seconds of `repeats` runs of each of [`KINDS`].
 fn times_by_turns(run: &Runs, repeats: usize) -> Result<[Vec<f64>; KINDS.len()]> {
     let mut times: [Vec<f64>; KINDS.len()] = Default::default();
     for round in 0..repeats {
-        // Each kind comes first, second, … equally often.
+        // The order changes from round to round, so that each kind is at each position equally often.
         for turn in 0..KINDS.len() {
             let kind = (round + turn) % KINDS.len();
             times[kind].push(seconds(&mut run.of_kind(kind)?)?);
@@ -518,7 +520,7 @@ fn print_mappings(case: &Case, scale: Scale, programs: &Programs, repeats: usize
     Ok(())
 }
 
-/// The shortest time; other programs on the machine make a run slower, never faster.
+/// The shortest of several times: other programs on the machine make a run slower, never faster.
 fn fastest(times: &[f64]) -> f64 {
     times.iter().copied().fold(f64::INFINITY, f64::min)
 }

@@ -19,7 +19,7 @@ usage: cargo xtask pictures [--into DIR] [--debug]
 
   --debug   of a build for tests, which is there sooner
 ";
-/// Whether the program that was built for the tests is run.
+/// Whether the program is taken that was built for the tests.
 static DEBUG: AtomicBool = AtomicBool::new(false);
 
 /// The directory of built programs.
@@ -27,7 +27,7 @@ pub(crate) fn built() -> PathBuf {
     process::target_dir().join(if DEBUG.load(Ordering::Relaxed) { "debug" } else { "release" })
 }
 
-/// Columns of the terminal.
+/// The number of columns of the terminal.
 const COLUMNS: usize = 100;
 const LINES: usize = 26;
 /// The width of the page in pixels.
@@ -65,7 +65,7 @@ pub(crate) fn run(mut arguments: lexopt::Parser) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The program and the boxes of DES.
+/// Builds the program, and the library with the boxes of DES.
 pub(crate) fn build() -> Result<()> {
     process::require_c_compiler()?;
     let mut build = process::cargo();
@@ -169,15 +169,15 @@ pub(crate) fn until(what: &str, mut is_so: impl FnMut() -> bool) -> Result<()> {
     Ok(())
 }
 
-/// Writes a picture of the page to a file, when the page has shown some seconds of the run.
+/// Writes a picture of the page to a file, after the page has shown some seconds of the run.
 fn pictured(browser: &mut Browser, space: &Path, file: &Path) -> Result<()> {
     let view = View::start(space, &["--every", "250ms"])?;
     let size = json!({ "width": WIDTH, "height": HEIGHT, "deviceScaleFactor": 1, "mobile": false });
     browser.call("Emulation.setDeviceMetricsOverride", size);
     browser.open(&view.address);
     browser.wait("window.thalweg.data.live.sequence > 16");
-    // The window is short enough to show single dispatches with tasks unfolded, and long enough to show every
-    // task running.
+    // The window is short enough to show single dispatches when tasks are unfolded, and long enough that
+    // every task runs in it.
     browser.value("window.thalweg.paused = true; window.thalweg.timeline.unfold(); window.thalweg.show(window.thalweg.data.timeline.duration_ns - 20e6, window.thalweg.data.timeline.duration_ns)");
     browser.wait("window.thalweg.lanes.spans.exactFrom <= window.thalweg.from");
     browser.value("new Promise((done) => setTimeout(() => requestAnimationFrame(() => done(true)), 1500))");

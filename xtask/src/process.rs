@@ -1,4 +1,4 @@
-//! Child processes: started with their command line shown, judged by their exit status.
+//! Starts child processes, shows their command lines, and checks their exit statuses.
 
 use anyhow::{Context, Result, bail};
 use std::path::{Path, PathBuf};
@@ -12,8 +12,8 @@ pub(crate) fn root() -> PathBuf {
 }
 
 /// Tests find their data by the path at which they were built, and cargo considers tests that another
-/// checkout built in the same target directory up to date. So the workspace's packages are built again if
-/// another checkout built them.
+/// checkout built in the same target directory up to date. Therefore the workspace's packages are built again
+/// if another checkout built them.
 pub(crate) fn claim_target_dir() -> Result<()> {
     let (target, root) = (target_dir(), root());
     let note = target.join("checkout");
@@ -58,7 +58,7 @@ pub(crate) fn target_dir() -> PathBuf {
     }
 }
 
-/// The cargo that runs this xtask, started in the workspace's root.
+/// The `cargo` by which this command was started, started in the workspace's root.
 pub(crate) fn cargo() -> Command {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.current_dir(root());

@@ -1,12 +1,12 @@
 //! Tests under ThreadSanitizer, with the nightly compiler, with or without the standard library's sources,
 //! which package registries do not have.
 //!
-//! With its sources the standard library is compiled for the sanitizer, too. Without them the precompiled
-//! library is used, and the sanitizer does not see its synchronisation: data behind a contended mutex would
-//! look like a race. Generic and short functions of the library are then compiled with our crates
-//! ([`FLAGS`]); a few other functions, by which threads wait for each other, are wrapped by functions that
-//! report the synchronisation to the sanitizer ([`reporting`]). Two false reports are suppressed by name
-//! ([`KNOWN`]). [`finds_a_race`] checks that a race is still found.
+//! If its sources are there, the standard library is compiled for the sanitizer, too. Without the sources the
+//! precompiled library is used, and the sanitizer does not see its synchronisation: data behind a contended
+//! mutex would look like a race. Generic and short functions of the library are in that case compiled with
+//! our crates ([`FLAGS`]); a few other functions, by which threads wait for each other, are wrapped by
+//! functions that report the synchronisation to the sanitizer ([`reporting`]). Two false reports are
+//! suppressed by name ([`KNOWN`]). [`finds_a_race`] checks that the sanitizer still finds a race.
 
 use crate::process;
 use anyhow::{Context, Result, bail};
@@ -14,11 +14,12 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// Flags that let a crate compile the library's functions that it uses, where possible.
+/// Flags with which a crate compiles the standard library's functions that it uses itself, where possible.
 const FLAGS: &str = "-Zshare-generics=n -Zcross-crate-inline-threshold=always -Zinline-mir=yes";
 
-/// Suppressed reports, by a function in one of the stacks: reference-counted values are dropped after a
-/// fence, which the sanitizer does not support, and a thread's handle is dropped by code of the library.
+/// Reports with one of these functions in one of their stacks are suppressed: reference-counted values are
+/// dropped after a fence, which the sanitizer does not support, and a thread's handle is dropped by code of
+/// the library.
 const KNOWN: &str = "race:drop_slow\nrace:std::thread::thread::Inner\n";
 
 /// A program that uses the functions that [`reporting`] looks for.
@@ -33,9 +34,9 @@ fn main() {
 }
 ";
 
-/// Functions of the library by which threads wait for each other: the end of the name, and a wrapper in C, in
-/// which the first argument of `REAL` is the object. An `acquire` synchronises with the `release` of the same
-/// address.
+/// Functions of the library by which threads wait for each other: for each, the end of its name, and a
+/// wrapper in C, in which the first argument of `REAL` is the object. An `acquire` synchronises with the
+/// `release` of the same address.
 const WAITING: [(&str, &str); 3] = [
     (
         "5Mutex14lock_contended",
@@ -51,7 +52,7 @@ const WAITING: [(&str, &str); 3] = [
              return in_time;
          }",
     ),
-    // The waiting thread reads one of these words.
+    // The waiting thread reads one of these words of memory.
     (
         "9ScopeData29decrement_num_running_threads",
         "void REAL(void **, _Bool); void WRAP(void **scope, _Bool panicked) {
@@ -90,8 +91,8 @@ pub(crate) fn sanitize(
     if reports.is_empty() { run.map(|()| reports) } else { Ok(reports) }
 }
 
-/// Checks that the sanitizer finds an existing race, so that a run without reports is evidence that there is
-/// none.
+/// Checks that the sanitizer finds a race that exists, so that a run without reports is evidence that there
+/// is none.
 pub(crate) fn finds_a_race(command: Command) -> Result<()> {
     let reports = sanitize(command, "thalweg-exec", |command| {
         // The sanitizer writes its report of the race to a file.

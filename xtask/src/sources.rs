@@ -3,9 +3,9 @@
 use crate::process;
 use std::path::Path;
 
-/// Folders without own sources.
+/// Folders that have no sources of this project.
 const SKIPPED: &[&str] = &["target", "node_modules", "out", "corpus", "artifacts"];
-/// A folder in the root without own sources.
+/// A folder in the root that has no sources of this project.
 const SKIPPED_IN_ROOT: &str = "shared";
 
 /// Every file whose name has this end, by its path from the root, in order, with its text.

@@ -26,7 +26,7 @@ struct Look {
 }
 
 impl Look {
-    /// Applies the numbers between `ESC [` and `m`.
+    /// Applies the numbers of an escape sequence, which stand between `ESC [` and `m`.
     fn take(&mut self, codes: &str) {
         let mut codes = codes.split(';').map(|code| code.parse().unwrap_or(0_u32));
         while let Some(code) = codes.next() {
@@ -51,7 +51,7 @@ impl Look {
     }
 }
 
-/// A colour of 256, or of 24 bits.
+/// A colour out of 256, or one of 24 bits.
 fn extended(codes: &mut impl Iterator<Item = u32>) -> Option<String> {
     match codes.next()? {
         2 => {
@@ -110,7 +110,7 @@ pub(crate) fn drawn(screen: &str, columns: usize) -> String {
     out + "</svg>\n"
 }
 
-/// A line's runs of characters with equal style, each with its column.
+/// Divides a line into pieces of characters with equal style, each with its column.
 fn runs(line: &str) -> Vec<(usize, String, Look)> {
     let (mut runs, mut look, mut text): (Vec<(usize, String, Look)>, Look, String) = Default::default();
     let (mut column, mut begun) = (0, 0);

@@ -1,5 +1,5 @@
-//! `cargo xtask test`: runs every check, those that find mistakes soonest first, and prints a count at the
-//! end.
+//! `cargo xtask test`: runs every check, beginning with those that find mistakes soonest, and prints a count
+//! at the end.
 
 use crate::dist;
 use crate::foreign;
@@ -23,11 +23,11 @@ struct Count {
     passed: u64,
     failed: u64,
     skipped: u64,
-    /// Whether only this step was requested, so that it runs completely.
+    /// Whether the user requested only this step, so that it must run completely.
     is_whole: bool,
     /// The longest time of a test program; `None` during steps that take hours.
     program_time_max: Option<Duration>,
-    /// Messages about tests that failed among the others and passed alone.
+    /// Messages about tests that failed beside other tests, and passed when they ran alone.
     unsteady: Vec<String>,
 }
 
@@ -135,15 +135,15 @@ const STEPS: &[Step] = &[
     Step { name: "bench", what: "the benchmarks build (this compiles our rivals)", run: bench, long: true },
 ];
 
-/// The seed of property tests: they draw the same cases in every run, so that a test fails only because of a
-/// change; the step `drawn` draws other cases.
+/// The seed of property tests: with it they draw the same cases in every run, so that a test fails only
+/// because of a change; the step `drawn` draws other cases.
 const PROPERTY_SEED: u64 = 19_780_331;
 
-/// The largest number of tests that may fail among the others and pass alone.
+/// The largest number of tests that may fail beside other tests and pass alone.
 const UNSTEADY_MAX: usize = 3;
 
-/// The time after which a test program counts as hanging: no program needs this time, even on a machine that
-/// is ten times slower.
+/// The time after which a test program counts as hanging: no program needs so long, even on a machine that is
+/// ten times slower.
 const PROGRAM_TIME_MAX: Duration = Duration::from_secs(600);
 
 /// The largest size of the program without symbols.
@@ -277,9 +277,9 @@ fn workspace_tests(seed: u64) -> Command {
     command
 }
 
-/// Runs all tests. Other programs on the machine can disturb a test that watches a real run: so if few tests
-/// failed, they run again, one at a time, and count as passed when they pass twice. If one program hung, all
-/// its tests run again. The end of the command's output names these tests.
+/// Runs all tests. Other programs on the machine can disturb a test that watches a real run: therefore, if
+/// few tests failed, they run again, one at a time, and count as passed when they pass twice. If one program
+/// hung, all its tests run again. The end of the command's output names the tests that failed and passed.
 fn steadily(count: &mut Count, seed: u64) -> Result<()> {
     let ran = ran(count, &mut workspace_tests(seed))?;
     if ran.failing.len() > UNSTEADY_MAX || ran.stopped.len() > 1 {
@@ -303,7 +303,7 @@ fn steadily(count: &mut Count, seed: u64) -> Result<()> {
     Ok(())
 }
 
-/// Runs tests once more: all must pass, or the step has failed.
+/// Runs the failed tests once more: all must pass, or the step has failed.
 fn again(count: &Count, command: &mut Command) -> Result<Count> {
     let mut alone = Count { program_time_max: count.program_time_max, ..Count::default() };
     let ran = ran(&mut alone, command)?;
@@ -443,8 +443,8 @@ fn archive(count: &mut Count) -> Result<()> {
     counted(count, test.env("THALWEG_ARCHIVE", archive))
 }
 
-/// Tests the page in Chromium and the types of its modules. Missing programs are reported, and the tests
-/// counted as skipped.
+/// Tests the page in Chromium and the types of its modules. If a program is missing, that is reported, and
+/// the tests counted as skipped.
 fn pictures(count: &mut Count) -> Result<()> {
     for name in ["browser", "browser_hard", "top"] {
         let mut test = process::cargo();
@@ -462,7 +462,7 @@ fn pictures(count: &mut Count) -> Result<()> {
         ]);
         counted(count, &mut test)?;
     }
-    // The output is like "Version 5.9.3"; versions before 5 do not support the syntax of the page's types.
+    // The program prints "Version 5.9.3"; versions before 5 do not support the syntax of the page's types.
     let version = Command::new("tsc").arg("--version").output().ok();
     let version = version.map(|output| String::from_utf8_lossy(&output.stdout).into_owned());
     let major =
@@ -569,7 +569,7 @@ fn bench(count: &mut Count) -> Result<()> {
 /// The failures of a test command.
 struct Ran {
     failing: Vec<String>,
-    /// Programs that hung, and were killed.
+    /// The programs that hung and were killed.
     stopped: Vec<PathBuf>,
 }
 
@@ -584,7 +584,7 @@ impl Ran {
     }
 }
 
-/// Runs a test command, shows its output, and adds up its `test result:` lines. One more check is that the
+/// Runs a test command, shows its output, and adds up its `test result:` lines. It also checks that the
 /// command leaves no files or processes behind.
 fn counted(count: &mut Count, command: &mut Command) -> Result<()> {
     let ran = ran(count, command)?;
@@ -624,7 +624,7 @@ fn ran(count: &mut Count, command: &mut Command) -> Result<Ran> {
             bail!("`{shown}` ran no tests");
         }
     } else if results.failing.len() as u64 != results.failed || results.failed == 0 {
-        // A test program that died counts none of its tests.
+        // If a test program died, none of its tests is counted.
         bail!("`{shown}` failed: {status}: {}", results.failing.join(", "));
     }
     let left = match watched.left.as_slice() {

@@ -1,10 +1,10 @@
 //! `cargo xtask bench tune`: networks that start with a bad mapping, with and without `thalweg tune`,
 //! compared with static mappings.
 //!
-//! Each network runs on two workers from the same input to its end: with the bad start, with a tuner beside
-//! it, with the settings that the tuner saved, and with each static mapping. The last column but one compares
-//! the saved settings with the fastest run; the last column compares the run with the tuner, trials included,
-//! with the run without.
+//! Each network runs on two workers on the same input until the input ends: with the bad start, with a tuner
+//! beside it, with the settings that the tuner saved, and with each static mapping. The last column but one
+//! compares the saved settings with the fastest run; the last column compares the run with the tuner, trials
+//! included, with the run without a tuner.
 
 use crate::{app, demo, process, remedies};
 use anyhow::{Context, Result, bail};
@@ -26,12 +26,12 @@ usage: cargo xtask bench tune [NAME…] [--scale X] [--rounds N]
               among settings and mappings; half a minute each, and a measurement that was ended goes on
 ";
 
-/// A network, its input, and its start.
+/// A network, its input, and the bad mapping with which it starts.
 struct Case {
     name: &'static str,
     package: &'static str,
     network: &'static str,
-    /// The program's arguments for the input.
+    /// The program's arguments that select the input.
     input: fn(&Path, f64) -> Result<Vec<String>>,
 }
 
@@ -78,7 +78,7 @@ const CASES: [Case; 5] = [
     },
 ];
 
-/// The arguments of the bad start, and of the static mappings.
+/// The arguments that select the bad start, and those that select each static mapping.
 const START: &[&str] = &["--mapper", "round-robin", "--workers", "2"];
 const STATIC: [(&str, &[&str]); 4] = [
     ("one worker", &["--workers", "1"]),

@@ -1,8 +1,8 @@
 //! `cargo xtask bench view`: measures the cost of pictures of runs, and the time until they are shown.
 //!
 //! Complete programs are measured, as a user runs them: `thalweg report --html`, `thalweg view`, and
-//! Chromium, which is driven as in the tests. Processor time is counted by the kernel for a process; times of
-//! pictures are measured by the page's own clock.
+//! Chromium, which is driven as in the tests. Processor time of a process is counted by the kernel; the times
+//! until pictures appear are measured by the clock of the page itself.
 
 use crate::browser_run::{Browser, browser};
 use crate::pictures::{Live, View, build, thalweg, until};
@@ -116,7 +116,7 @@ fn spent(pid: u32) -> Result<(f64, u64)> {
 }
 
 impl Bench {
-    /// 10,000 components, laid out by the library itself.
+    /// Measures how long the library takes to lay out a network of 10,000 components.
     fn layout(&self) -> Result<()> {
         let mut test = process::cargo();
         test.args([
@@ -144,7 +144,7 @@ impl Bench {
         Ok(())
     }
 
-    /// The demonstration's run, kept.
+    /// Makes the run of the demonstration and keeps its space.
     fn des(&self) -> Result<PathBuf> {
         let space = process::target_dir().join("demo/space");
         if !space.join("segments").is_file() {
@@ -203,7 +203,8 @@ impl Bench {
         Ok(())
     }
 
-    /// A kept run with about this many events: six filters, one message a dispatch.
+    /// Makes and keeps a run with about `events` events: a network of six filters whose dispatches read one
+    /// message each.
     fn large(&self) -> Result<PathBuf> {
         let space = self.folder.join(format!("large-{}", self.events));
         if space.join("segments").is_file() {
@@ -212,8 +213,8 @@ impl Bench {
         let net = self.folder.join("large.snet");
         let step = "[{<seq>} -> {<seq = seq + 1>}]";
         std::fs::write(&net, format!("net large connect {};\n", [step; 6].join(" .. ")))?;
-        // A message of 64 bytes causes eight dispatches, each with one event or more, which are about twenty
-        // events.
+        // A message of 64 bytes causes eight dispatches, each with one event or more, so it causes about
+        // twenty events.
         let bytes = self.events * 1e6 / EVENTS_A_MESSAGE * 64.0;
         let input = self.folder.join("zeros");
         std::fs::File::create(&input)?.set_len(bytes as u64)?;
@@ -314,7 +315,7 @@ impl Bench {
         Ok(())
     }
 
-    /// The cost of serving no viewer, one viewer, and fifty viewers, at ten updates a second.
+    /// Measures the cost of serving no viewer, one viewer, and fifty viewers, at ten updates a second.
     fn server(&self) -> Result<()> {
         let rates: [(&str, &[&str]); 3] = [
             ("100 messages a second", &["--rate", "100"]),
@@ -373,7 +374,7 @@ impl Bench {
                 let _viewer = Viewer::start(&view)?;
                 messages(self.seconds / 2.0)
             };
-            // The runs are measured by turns, because a run may become faster or slower by itself.
+            // The runs are measured by turns, because the speed of a run changes with time.
             let (alone, looked_at) = if round % 2 == 0 {
                 (messages(self.seconds / 2.0)?, looked_at()?)
             } else {
@@ -420,7 +421,7 @@ fn parts(view: &View) -> Result<(&str, &str)> {
     rest.split_once("/?token=").context("an address with a token")
 }
 
-/// The body of the server's answer to a path.
+/// The body of the server's answer to a request for a path.
 fn got(view: &View, path: &str) -> Result<Vec<u8>> {
     let (host, token) = parts(view)?;
     let mut stream = TcpStream::connect(host)?;
@@ -435,7 +436,7 @@ fn got(view: &View, path: &str) -> Result<Vec<u8>> {
     Ok(answer.split_off(head + 4))
 }
 
-/// A viewer that reads every update.
+/// A viewer that reads every update of the page.
 struct Viewer {
     taken: std::sync::Arc<std::sync::atomic::AtomicU64>,
     stream: TcpStream,

@@ -17,7 +17,7 @@ const EVERY: Duration = Duration::from_millis(500);
 /// The longest time that a process may outlive the command that started it.
 const LINGERS_MAX: Duration = Duration::from_secs(5);
 
-/// The processes of a command that had to be killed.
+/// Those processes of a command that had to be killed.
 #[derive(Debug, Default)]
 pub(crate) struct Watched {
     /// Test programs that exceeded their time, and were killed.
@@ -114,7 +114,7 @@ fn is_test(pid: u32) -> bool {
 /// Whether a process has ended; a process that has ended but was not waited for has state `Z`.
 fn is_ended(pid: u32) -> bool {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    // The name, in parentheses, may hold any character.
+    // The name of the program, in parentheses, may have any characters.
     stat.rsplit_once(") ").is_none_or(|(_, rest)| rest.starts_with(['Z', 'X']))
 }
 
@@ -125,7 +125,7 @@ fn command_line(pid: u32) -> String {
     words.join(" ").trim_end().to_owned()
 }
 
-/// The running processes, with the place in the kernel where each thread waits.
+/// The running processes, each with the places in the kernel where its threads wait.
 fn tree(place: &[u8]) -> String {
     let mut lines = Vec::new();
     for pid in of_place(place) {
@@ -140,7 +140,7 @@ fn tree(place: &[u8]) -> String {
 }
 
 fn kill(pid: u32) {
-    // A process that has ended meanwhile is no failure.
+    // A process may end while its files are read, which is no failure.
     let _ = Command::new("kill").args(["-KILL", &pid.to_string()]).status();
 }
 
@@ -152,7 +152,7 @@ mod tests {
     use std::process::{Command, Stdio};
     use std::time::Duration;
 
-    /// Runs `script` as a test command whose output is read to its end, then waits for it.
+    /// Runs `script` as a test command whose output is read to its end, and waits for the command's end.
     fn watched(script: &str, max: Option<Duration>) -> Watched {
         let places = Places::make().unwrap();
         let mut command = Command::new("sh");
@@ -166,7 +166,7 @@ mod tests {
 
     #[test]
     fn a_process_that_goes_on_after_its_command_is_killed_and_named() {
-        // Without the watch this would read the output for an hour.
+        // Without the watch the output would stay open for an hour.
         let watched = watched("setsid sleep 3600 & echo started", None);
         assert_eq!(watched.left.len(), 1, "{watched:?}");
         assert!(watched.left[0].ends_with("sleep 3600"), "{watched:?}");

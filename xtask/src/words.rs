@@ -1,9 +1,10 @@
 //! Words that must not be used in comments, texts of the program and pages, because they had private
 //! meanings.
 //!
-//! The words below once had meanings of their own in this project: events were *told*, threads were a *who*.
-//! The glossary (docs/glossary.md) has the words that replaced them. The test checks comments, string
-//! literals that are sentences, and the prose of pages; names in code are not checked.
+//! The words below once had meanings of their own in this project: it said, for example, that events were
+//! *told*, and called a thread a *who*. The glossary (docs/glossary.md) has the words that replaced these.
+//! The test checks comments, string literals that are sentences, and the prose of pages; names in code are
+//! not checked.
 
 use crate::sources;
 
@@ -27,7 +28,8 @@ const RULES: &[Rule] = &[
 
 struct Rule {
     name: &'static str,
-    /// Whether the rule forbids the word at this place. Words are in lower case.
+    /// Whether the rule forbids the word at an index of a sentence. The words of the sentence are given in
+    /// lower case.
     is_meant: fn(&[String], usize) -> bool,
     instead: &'static str,
 }
@@ -66,7 +68,7 @@ fn is_whoever(words: &[String], at: usize) -> bool {
 fn is_who(words: &[String], at: usize) -> bool {
     let before = at.checked_sub(1).map_or("", |at| &words[at]);
     let after: Vec<&str> = words[at + 1..].iter().take(3).map(String::as_str).collect();
-    // `thalweg waits` answers "who waits for whom?", as people ask.
+    // The help of `thalweg waits` may ask "who waits for whom?", as people ask.
     let asked = after.contains(&"whom");
     words[at] == "who" && !PERSONS.contains(&before) && !asked
 }
@@ -77,7 +79,8 @@ fn is_told(words: &[String], at: usize) -> bool {
     match words[at].as_str() {
         "told" => !apart && after(1) != "to",
         "telling" => !apart,
-        // `tells the reader that …` is plain; `tells of …` and `the lock tells.` are not.
+        // `tells the reader that …` has the usual meaning of the word; `tells of …` and `the lock tells.`
+        // have not.
         "tell" | "tells" => !apart && ["of", "", ".", ",", ";", ":"].contains(&after(1)),
         _ => false,
     }
@@ -109,7 +112,7 @@ fn words(text: &str) -> Vec<String> {
 /// A line of prose, with its number.
 type Line = (usize, String);
 
-/// The prose of a page: the text outside blocks of code, without the targets of links.
+/// The prose of a page, which is the text outside blocks of code, without the targets of links.
 fn prose_of_page(text: &str) -> Vec<Line> {
     let mut fence: Option<&str> = None;
     let mut lines = Vec::new();
@@ -201,7 +204,7 @@ fn length_of_char(rest: &str) -> usize {
     }
 }
 
-/// A text without its parts in braces, because `{told}` is a name.
+/// A text without its parts in braces, because `{told}` in a text is the name of a variable.
 fn without_values(text: &str) -> String {
     let mut depth = 0_u32;
     text.chars()
@@ -238,7 +241,7 @@ fn found(path: &str, text: &str) -> Vec<String> {
 #[test]
 fn private_words_are_not_written() {
     let texts = sources::ending_with(".rs").into_iter().chain(sources::ending_with(".md"));
-    // This file itself contains the words.
+    // This file is left out of the check, because it contains the words.
     let texts = texts.filter(|(path, _)| path != "xtask/src/words.rs");
     let wrong: Vec<String> = texts.flat_map(|(path, text)| found(&path, &text)).collect();
     assert!(wrong.is_empty(), "{}\n(docs/glossary.md has the words)", wrong.join("\n"));

@@ -569,7 +569,8 @@ mod tests {
     fn two_tasks_are_slowed_together_unless_the_flow_depends_on_one_alone() {
         let (one, none, part) = ([0.8, 0.9, 1.0], [-0.1, 0.0, 0.1], [0.2, 0.4, 0.5]);
         let names = |tried: &[Tried]| pair(tried).map(|pair| pair.map(|task| task.task.name.clone()));
-        let of = |first, second| [tried("a", true, first), tried("b", false, second), tried("c", false, none)];
+        let of =
+            |first, second| [tried("a", true, first), tried("b", false, second), tried("c", false, none)];
         assert_eq!(names(&of(one, none)), None);
         assert_eq!(names(&of(none, one)), None);
         assert_eq!(names(&of(part, one)), Some(["b".to_owned(), "a".to_owned()]));

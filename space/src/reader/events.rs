@@ -27,11 +27,11 @@ pub struct Event<'a> {
     pub writer_name: NameRef,
     /// The thread that made the writer; 0: not known.
     pub thread: u32,
-    /// The index of the event among that writer's events, from 0; dropped ones count.
+    /// The index of the event among that writer's events, from 0; dropped events count, too.
     pub sequence: u64,
     /// The kind of the event.
     pub kind: &'a Arc<KindInfo>,
-    /// Flags, see [`Event::is_same_time`] and its neighbours.
+    /// The event's flags, which [`Event::is_same_time`] and the methods after it read.
     pub flags: u8,
     /// The arguments: checked to hold the kind's fixed part.
     pub(super) arguments: &'a [u8],
@@ -71,12 +71,12 @@ impl fmt::Display for Value<'_> {
 }
 
 impl<'a> Event<'a> {
-    /// Whether the event has the time of the event before, without a reading of the clock.
+    /// Whether the event was written without reading the clock, with the time of the event before it.
     pub fn is_same_time(&self) -> bool {
         self.flags & layout::FLAG_SAME_TIME != 0
     }
 
-    /// Whether its time was computed, not read from the clock.
+    /// Whether the event's time was computed, not read from the clock.
     pub fn is_interpolated(&self) -> bool {
         self.flags & layout::FLAG_INTERPOLATED != 0
     }
@@ -196,7 +196,8 @@ pub enum Item<'a> {
     Gap {
         /// The number of the writer.
         writer: u32,
-        /// The number of lost events. For a damaged last block it is 1, which means at least one.
+        /// The number of lost events. The number is 1 for a damaged last block, whose number of events is not
+        /// known: it lost at least one.
         lost: u64,
         /// Sequence number of the first lost event.
         from_sequence: u64,
@@ -216,17 +217,18 @@ pub struct EventStream {
     by_block: bool,
     is_consumer: bool,
     since: Option<u64>,
-    /// Whether all events of each writer's first block are handed over, also those before the start.
+    /// Whether all events of each writer's first block are handed over, also those before the start of the
+    /// stream.
     whole_blocks: bool,
     until: u64,
     from_sequence: Vec<(u32, u64)>,
-    /// A time in ticks, and the names of the kinds to which events before it are restricted.
+    /// A time in ticks, and the kinds, chosen by their names, whose events before that time are handed over.
     outline: Option<(u64, Wanted)>,
-    /// The sources by the time of their next item; at equal times, by writer.
+    /// The sources, ordered by the time of their next item, and at equal times by the number of the writer.
     order: BinaryHeap<Reverse<(u64, usize)>>,
 }
 
-/// Which kinds are wanted, by their names.
+/// Decides by its name whether a kind is wanted.
 #[derive(Clone)]
 struct Wanted(Arc<dyn Fn(&str) -> bool + Send + Sync>);
 
@@ -239,12 +241,12 @@ impl fmt::Debug for Wanted {
 #[derive(Debug)]
 struct Source {
     element: ElementReader,
-    /// The index of the catalog that has its kinds.
+    /// The index of the catalog that describes the writer's kinds.
     catalog: usize,
     next: Next,
     /// The time after which events are not handed over.
     until: u64,
-    /// Whether a later event was met.
+    /// Whether the source met an event later than `until`.
     is_cut: bool,
     /// Whether the next item was found but not examined yet.
     is_moved: bool,
@@ -269,8 +271,8 @@ impl EventStream {
         }
     }
 
-    /// Follows block by block: the events of a live writer are handed over when it has filled a block. Each
-    /// poll for the latest events takes a cache line from a busy writer; a poll by block does not.
+    /// Follows block by block: the events of a live writer are handed over when it has filled a block. A poll
+    /// for the latest events takes a cache line from a busy writer; a poll block by block does not.
     pub fn by_block(mut self) -> EventStream {
         self.by_block = true;
         for source in &mut self.sources {
@@ -281,10 +283,10 @@ impl EventStream {
 
     /// Makes this stream the consumer: writers with the policy *wait* wait until it has read a block, and
     /// writers that drop the newest drop events while no block is free. The next poll permits writers to
-    /// overwrite, block by block, the events that the last poll handed over. A caller that has stored them by
-    /// then loses no event of a writer that waits. The writers stop waiting when this stream is dropped or
-    /// its process has ended. A space has one consumer at a time; an [`Archiver`](crate::archive::Archiver)
-    /// is a consumer, too.
+    /// overwrite, block by block, the events that the last poll handed over. A caller that stores the events
+    /// before the next poll thus loses no event of a writer that waits. The writers stop waiting when this
+    /// stream is dropped or the process that reads it ends. A space has one consumer at a time; an
+    /// [`Archiver`](crate::archive::Archiver) is a consumer, too.
     ///
     /// ```
     /// use thalweg_space::{Kind, Policy, Space, SpaceOptions, reader::{Item, SpaceReader}};
@@ -328,9 +330,9 @@ impl EventStream {
         self
     }
 
-    /// As [`EventStream::since`], but hands over all events of each writer's first block, because later
-    /// events may depend on data that an earlier event of the same block states. So some events are older
-    /// than `ticks`.
+    /// Begins as [`EventStream::since`] does, but hands over all events of each writer's first block, also
+    /// those older than `ticks`, because later events may depend on data that an earlier event of the same
+    /// block states.
     pub fn since_block(mut self, ticks: u64) -> EventStream {
         self.since = Some(ticks);
         self.whole_blocks = true;
@@ -348,8 +350,9 @@ impl EventStream {
         self
     }
 
-    /// Restricts the events before `ticks` of the space's clock to kinds with wanted names. Chunks of an
-    /// archive without such events are not read. Lost events are counted as without this restriction.
+    /// Restricts the events before `ticks` of the space's clock to the kinds whose names `is_wanted` accepts.
+    /// Chunks of an archive that have no event of these kinds are not read. Lost events are counted whatever
+    /// their kind.
     pub fn outlined(
         mut self,
         ticks: u64,
@@ -359,13 +362,13 @@ impl EventStream {
         self
     }
 
-    /// Whether there are events after the end that [`EventStream::until`] set.
+    /// Whether there are events after the time that [`EventStream::until`] set.
     pub fn has_more(&self) -> bool {
         self.sources.iter().any(|source| source.is_cut || source.element.is_past_last())
     }
 
-    /// Begins the events of this writer at this sequence number. Earlier events are neither read nor counted
-    /// as lost. Has no effect for a writer that took over an element.
+    /// Begins the events of the writer `writer` at the sequence number `sequence`. Earlier events are neither
+    /// read nor counted as lost. Has no effect for a writer whose element another writer had before.
     pub fn from_sequence(mut self, writer: u32, sequence: u64) -> EventStream {
         self.from_sequence.push((writer, sequence));
         self
@@ -378,13 +381,14 @@ impl EventStream {
 
     /// Hands at most `limit` items to `take`; returns how many. 0 means that there is nothing more now.
     ///
-    /// When no items of the last poll remain, a poll merges the events that all writers have committed by
-    /// then. Events of one writer always come in the order in which it wrote them. Events of several writers
-    /// come in the order of time, except those committed after a poll had passed their time.
+    /// When no items of the last poll remain, a poll merges the events that all writers have committed by the
+    /// time of the poll. Events of one writer always come in the order in which it wrote them. Events of
+    /// several writers come in the order of time, except events that are committed after a poll has handed
+    /// over later ones.
     ///
     /// # Errors
-    /// When files are damaged, after everything that could be read was handed over. A writer whose files cannot be
-    /// read is reported once and left out from then on.
+    /// Fails when files are damaged, after everything that could be read was handed over. A writer whose
+    /// files cannot be read is reported once and left out from then on.
     pub fn poll(&mut self, limit: usize, take: &mut impl FnMut(Item<'_>)) -> Result<usize, Error> {
         let mut problem = None;
         self.look_if_empty(&mut problem);
@@ -395,7 +399,7 @@ impl EventStream {
         problem.map_or(taken, Err)
     }
 
-    /// Permits the writers to overwrite the blocks that were handed over before.
+    /// Permits the writers to overwrite the blocks whose events were handed over before.
     fn consume(&mut self, problem: &mut Option<Error>) {
         for source in self.sources.iter_mut().filter(|source| !source.failed) {
             if let Err(error) = source.element.consume() {
@@ -411,12 +415,13 @@ impl EventStream {
         }
     }
 
-    /// The time in ticks of the earliest item that was found and not handed over yet.
+    /// The time, in ticks, of the earliest item that was found and not handed over yet.
     pub(super) fn next_time(&self) -> Option<u64> {
         self.order.peek().map(|Reverse((time, _))| *time)
     }
 
-    /// As [`EventStream::poll`], without looking for new events, and only up to the time `last`, in ticks.
+    /// Hands over items as [`EventStream::poll`] does, but does not look for new events, and stops at the
+    /// time `last`, in ticks.
     pub(super) fn poll_until(
         &mut self,
         limit: usize,
@@ -467,7 +472,8 @@ impl EventStream {
         }
     }
 
-    /// Computes which of the kinds known by now are left out, and passes that to the sources.
+    /// Computes which of the kinds known so far are left out before the time of the outline, and passes the
+    /// result to the sources.
     fn tell_outline(&mut self) -> Result<(), Error> {
         let Some((until, wanted)) = self.outline.clone() else { return Ok(()) };
         let mut known: Option<(usize, Arc<[bool]>)> = None;
@@ -529,8 +535,8 @@ impl Source {
         }))
     }
 
-    /// Moves to the next item if it is a plain event, as nearly all are; otherwise returns `false`, and the
-    /// caller uses [`Source::advance`].
+    /// Moves to the next item if it is a plain event, as nearly all items are; otherwise returns `false`, and
+    /// the caller has to use [`Source::advance`].
     #[inline]
     fn advance_plainly(&mut self, catalogs: &Catalogs) -> bool {
         let Some(found) = self.element.next_plain() else { return false };
@@ -545,7 +551,7 @@ impl Source {
 
     /// Moves to the next item whose kind is known and whose size is right.
     fn advance(&mut self, catalogs: &mut Catalogs) -> Result<(), Error> {
-        // An earlier call may have moved to the item already.
+        // An earlier call may have moved to the item and stopped before examining it.
         if !std::mem::replace(&mut self.is_moved, false) {
             self.next = self.element.next()?;
         }

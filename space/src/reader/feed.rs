@@ -46,26 +46,26 @@ pub trait Feed: Send {
     /// Whether the feed has one space and no other can join.
     fn is_single(&self) -> bool;
 
-    /// Looks for spaces that joined since the last call. [`Feed::poll`] also hands over their events from
-    /// then on.
+    /// Looks for spaces that joined since the last call. [`Feed::poll`] also hands over the events of the
+    /// spaces that joined.
     ///
     /// # Errors
-    /// When a space cannot be read; it is reported once and left out from then on.
+    /// Fails when a space cannot be read; it is reported once and left out from then on.
     fn look(&mut self) -> Result<(), Error>;
 
     /// Hands at most `limit` items to `take`, each with the index of its space in [`Feed::spaces`]; returns
     /// their number. 0 means that no items remain now. The order is that of [`EventStream::poll`].
     ///
     /// # Errors
-    /// When files are damaged, after everything that could be read was handed over.
+    /// Fails when files are damaged, after everything that could be read was handed over.
     fn poll(&mut self, limit: usize, take: &mut impl FnMut(usize, Item<'_>)) -> Result<usize, Error>;
 
     /// Restricts the events before `from` to kinds with needed names, and excludes all events after `to`.
-    /// Times count from the start of the first process. Must be called before the first poll. A feed that
-    /// cannot filter hands over more events.
+    /// Times count from the start of the first process. `focus` must be called before the first poll. A feed
+    /// that cannot filter ignores the call and hands over all events.
     ///
     /// # Errors
-    /// When a space cannot be read.
+    /// Fails when a space cannot be read.
     fn focus(&mut self, from: Duration, to: Duration, is_needed: fn(&str) -> bool) -> Result<(), Error> {
         let _ = (from, to, is_needed);
         Ok(())
@@ -80,13 +80,13 @@ pub trait Feed: Send {
     /// A new feed over the same spaces, from the oldest event that was not overwritten.
     ///
     /// # Errors
-    /// When the spaces cannot be read any more.
+    /// Fails when the spaces cannot be read any more.
     fn again(&self) -> Result<Self, Error>
     where
         Self: Sized;
 }
 
-/// The events of one space.
+/// The events of one space, as a feed.
 #[derive(Debug)]
 pub struct SpaceFeed {
     reader: [SpaceReader; 1],
@@ -97,7 +97,7 @@ impl SpaceFeed {
     /// Opens the space in the directory `path`.
     ///
     /// # Errors
-    /// As [`SpaceReader::open`].
+    /// Fails as [`SpaceReader::open`] does.
     pub fn open(path: impl AsRef<Path>) -> Result<SpaceFeed, Error> {
         let reader = SpaceReader::open(path)?;
         let events = reader.events();
@@ -169,12 +169,12 @@ impl Feed for SessionStream {
     }
 }
 
-/// The events of a directory that holds a space, of a live or ended process, or a session.
+/// The events of a directory as a feed: of a space, whose process may have ended, or of a session.
 #[derive(Debug)]
 pub enum PathFeed {
     /// One space.
     Space(Box<SpaceFeed>),
-    /// The spaces of a session.
+    /// The spaces of a session, as a feed.
     Session(Box<SessionStream>),
 }
 
@@ -182,8 +182,8 @@ impl PathFeed {
     /// Opens the space or session in the directory `path`.
     ///
     /// # Errors
-    /// When the directory holds neither, or it cannot be read. Unreadable spaces of a session are left out;
-    /// if all are unreadable, that is an error.
+    /// Fails when the directory holds neither, or it cannot be read. Unreadable spaces of a session are left
+    /// out; if all are unreadable, that is an error.
     pub fn open(path: impl AsRef<Path>) -> Result<PathFeed, Error> {
         if !path.as_ref().join(MANIFEST).is_file() {
             return Ok(PathFeed::Space(Box::new(SpaceFeed::open(path)?)));
@@ -198,20 +198,21 @@ impl PathFeed {
 
 impl PathFeed {
     /// Restricts the feed to the events between two times, which count from the start of the first process.
-    /// Must be called before the first poll. Events outside are neither read nor counted as lost.
+    /// `between` must be called before the first poll. Events outside these times are neither read nor
+    /// counted as lost.
     ///
     /// # Errors
-    /// When a space cannot be read.
+    /// Fails when a space cannot be read.
     pub fn between(self, from: Duration, to: Duration) -> Result<PathFeed, Error> {
         self.window(from, to, false)
     }
 
-    /// As [`PathFeed::between`], but includes all events of each writer's first block, because later events
-    /// may depend on data that an earlier event of the same block states. So some events are older than
-    /// `from`.
+    /// Restricts the feed as [`PathFeed::between`] does, but includes all events of each writer's first
+    /// block, also those older than `from`, because later events may depend on data that an earlier event of
+    /// the same block states.
     ///
     /// # Errors
-    /// As [`PathFeed::between`].
+    /// Fails as [`PathFeed::between`] does.
     pub fn between_blocks(self, from: Duration, to: Duration) -> Result<PathFeed, Error> {
         self.window(from, to, true)
     }

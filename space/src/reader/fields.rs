@@ -1,21 +1,23 @@
-//! Reading events as values of a type: a kind's fields are found by their names, whatever version wrote them.
+//! Reading events as values of a type: a kind's fields are found by their names, whichever version of the
+//! program wrote the events.
 //!
-//! Code with the kind's own type reads with [`Event::read`]. For code with only the kind's description (`.kinds`) a reader is generated
-//! from it, which finds its [`Fields`] once per kind.
+//! Code that has the kind's Rust type reads events with [`Event::read`]. For code that has only the kind's
+//! description (a `.kinds` file), a reader is generated from the description; the reader finds the kind's
+//! [`Fields`] once.
 
 use super::events::Event;
 use super::kinds::{FieldRef, KindInfo};
 use crate::kind::{Field, FieldSpec, FieldType, Kind, NameRef, SiteRef};
 
-/// A kind that can be read back; the derive implements it.
+/// A kind whose events can be read back as values; the derive macro implements the trait.
 pub trait FromEvent<'e>: Kind + Sized {
     /// The event as a value; `None` if a required field is missing or has no value of its type.
     fn from_event(event: &Event<'e>) -> Option<Self>;
 }
 
-/// A field that can be read back.
+/// A type of field whose values can be read back.
 pub trait FromField<'e>: Field + Sized {
-    /// The value with these bits, or with these bytes if the type has a variable length.
+    /// The value with the bits `bits`, or with the bytes `bytes` if the type has a variable length.
     fn from_field(bits: u64, bytes: &'e [u8]) -> Option<Self>;
 }
 
@@ -46,7 +48,7 @@ from_bits!(
 );
 
 impl<'e> FromField<'e> for &'e str {
-    /// A text up to its first byte that is no UTF-8.
+    /// The text up to its first byte that is no valid UTF-8.
     fn from_field(_: u64, bytes: &'e [u8]) -> Option<&'e str> {
         Some(bytes.utf8_chunks().next().map_or("", |chunk| chunk.valid()))
     }
@@ -90,7 +92,7 @@ impl<'a> Event<'a> {
         if self.kind.name == K::NAME { K::from_event(self) } else { None }
     }
 
-    /// The value of a field of a kind's own type, for the derive.
+    /// The value of a field described by the kind's own type; called by the code of the derive macro.
     #[doc(hidden)]
     pub fn field<F: FromField<'a>>(&self, spec: &FieldSpec) -> Option<F> {
         match self.kind.field(spec.name) {
@@ -112,7 +114,7 @@ impl<'a> Event<'a> {
 #[derive(Debug)]
 pub struct Fields {
     places: Box<[Place]>,
-    /// Whether the fixed part begins with the layout of the reader's own description.
+    /// Whether the fixed part of the events begins with the fields as the reader's description lays them out.
     same: bool,
 }
 
@@ -122,18 +124,18 @@ struct Place {
     field: Option<FieldRef>,
     /// The value that is used if the kind lacks the field.
     absent: u64,
-    /// The catalog's numbers of choices, and those of the description.
+    /// Pairs of numbers of one choice: the number in the catalog, and the number in the reader's description.
     choices: Box<[(u64, u64)]>,
 }
 
-/// The number that stands for a choice unknown to the description.
+/// The number that stands for a choice that the reader's description does not have.
 pub const NO_CHOICE: u64 = u64::MAX;
 
 impl Fields {
     /// Finds the fields by their names.
     ///
     /// # Errors
-    /// The name of a required field that the kind lacks.
+    /// Fails with the name of a required field that the kind lacks.
     pub fn find(kind: &KindInfo, specs: &[FieldSpec]) -> Result<Fields, &'static str> {
         let mut places = Vec::with_capacity(specs.len());
         for spec in specs {
@@ -154,7 +156,7 @@ impl Fields {
         Ok(Fields { places: places.into(), same })
     }
 
-    /// The words of the fixed part, if its layout is that of the description.
+    /// The words of the fixed part, if they are laid out as the reader's description says.
     #[inline(always)]
     pub fn words<const N: usize>(&self, event: &Event<'_>) -> Option<[u64; N]> {
         if self.same { event.words() } else { None }
@@ -171,7 +173,7 @@ impl Fields {
         self.places[n].field.map_or(0.0, |field| event.f64(field))
     }
 
-    /// The `n`-th field's choice: its number in the description, or [`NO_CHOICE`].
+    /// The `n`-th field's choice: its number in the reader's description, or [`NO_CHOICE`].
     pub fn choice(&self, event: &Event<'_>, n: usize) -> u64 {
         let place = &self.places[n];
         let Some(field) = place.field else { return place.absent };
@@ -192,7 +194,7 @@ impl Fields {
     }
 }
 
-/// Translates an enum's choices: from the catalog's numbers to those of the description.
+/// Translates an enum's choices from the catalog's numbers to those of the reader's description.
 fn choices(kind: &KindInfo, spec: &FieldSpec) -> Box<[(u64, u64)]> {
     let Some(field) = kind.fields.iter().find(|field| field.name == spec.name) else { return Box::default() };
     let ours = |name: &str| spec.choices.iter().find(|(_, ours)| *ours == name).map(|(number, _)| *number);

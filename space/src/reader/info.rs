@@ -9,7 +9,7 @@ use std::path::Path;
 
 /// A bit of the identity's flags: `clean` leaves the space alone unless it is asked to.
 pub(crate) const FLAG_KEEP: u64 = 1;
-/// A bit of the identity's flags: the directory holds an archive of the space, not the space.
+/// A bit of the identity's flags: the directory holds an archive of the space, not the space itself.
 pub(crate) const FLAG_ARCHIVE: u64 = 2;
 /// A bit of the identity's flags: the process was alive when the archive was last written.
 pub(crate) const FLAG_LIVED: u64 = 4;
@@ -41,17 +41,17 @@ pub struct Info {
     pub finished: bool,
     /// Whether `clean` keeps the space.
     pub keep: bool,
-    /// Whether this is an archive in another directory than the space. Only the recording process writes into
-    /// an archive.
+    /// Whether the directory holds an archive that lies outside the space's own directory. Only the recording
+    /// process writes into an archive.
     pub archive: bool,
-    /// Whether this is an archive, and the process was still alive at its last write, so that the end of the
-    /// process is not in it.
+    /// Whether the directory holds an archive whose process was still alive at the last write, so that the
+    /// end of the process is not in it.
     pub lived_on: bool,
 }
 
 impl Info {
-    /// Whether the process still runs on this machine. Always false for an archive, into which the process
-    /// does not write.
+    /// Whether the process still runs on this machine. Always false for an archive, whose process does not
+    /// write its end there.
     pub fn is_alive(&self) -> bool {
         !self.archive && crate::process::is_alive_here(self.boot_id, self.pid, self.process_start)
     }
@@ -60,7 +60,7 @@ impl Info {
 /// Reads the identity from its file, which is at `path`.
 pub(super) fn read_info(identity_file: &File, path: &Path) -> Result<Info, Error> {
     let mut page = [0; PAGE];
-    // The second anchor has a version that is odd while it is written; a few tries outlast any writing.
+    // The version of the second anchor is odd while the anchor is written; a few tries outlast any writing.
     for _ in 0..100 {
         file::read_exact_at(identity_file, path, &mut page, 0)?;
         let mut version = [0; 8];

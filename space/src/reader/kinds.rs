@@ -10,21 +10,22 @@ use std::sync::Arc;
 /// A kind as the catalog describes it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KindInfo {
-    /// The kind's index in this stream, from 0. Kinds of the same schema have the same index for all writers.
+    /// The kind's index in the stream that reads it, from 0. Kinds of the same schema have the same index for
+    /// all writers.
     pub index: usize,
-    /// Its name.
+    /// The kind's name.
     pub name: String,
     /// What an event of the kind records.
     pub doc: String,
-    /// Its fields, in order.
+    /// The kind's fields, in order.
     pub fields: Vec<FieldInfo>,
     /// The schema's hash.
     pub hash: u64,
     /// Where each field lies in the fixed part.
     offsets: Vec<usize>,
-    /// Words of the fixed part.
+    /// The number of words of the fixed part.
     pub(super) words: usize,
-    /// Offsets of the lengths of the variable fields.
+    /// Where the lengths of the fields of variable length lie in the fixed part.
     pub(super) variable: Vec<usize>,
 }
 
@@ -33,7 +34,7 @@ pub struct KindInfo {
 pub struct FieldRef {
     pub(super) offset: usize,
     pub(super) field_type: FieldType,
-    /// The index of the field among the variable fields.
+    /// The index of the field among the kind's fields of variable length.
     pub(super) variable: usize,
 }
 
@@ -64,8 +65,8 @@ impl KindInfo {
         FieldRef { offset: self.offsets[n], field_type: self.fields[n].field_type, variable }
     }
 
-    /// Whether the arguments are long enough for the fixed part and for the variable fields with the lengths
-    /// that lie in the fixed part.
+    /// Whether the arguments are long enough for the fixed part, and for the fields of variable length, whose
+    /// lengths the fixed part has.
     #[inline]
     pub(super) fn fits(&self, arguments: &[u8]) -> bool {
         let mut needed = 8 * self.words;
@@ -79,7 +80,7 @@ impl KindInfo {
     }
 }
 
-/// The length of a variable field, which lies at `offset` of the fixed part.
+/// The length of a field of variable length, which is stored at `offset` of the fixed part.
 pub(super) fn length_at(arguments: &[u8], offset: usize) -> usize {
     let Some(bytes) = arguments.get(offset..offset + 4) else { return 0 };
     u32::from_le_bytes(bytes.try_into().expect("4 bytes")) as usize
@@ -97,7 +98,7 @@ pub(super) struct Catalogs {
 struct Catalog {
     number: u32,
     reader: CatalogReader,
-    /// By kind id; `None` where the catalog has none (yet).
+    /// The kinds at the indices of their ids; `None` where the catalog has no kind with the id, or not yet.
     kinds: Vec<Option<Arc<KindInfo>>>,
 }
 
@@ -107,10 +108,10 @@ impl Catalogs {
         &self.all
     }
 
-    /// Opens the catalog of this number, if it is not open yet; returns its index.
+    /// Opens the catalog with the number `number` if it is not open yet, and returns its index.
     pub(super) fn open(&mut self, directory: &Path, number: u32) -> Result<usize, Error> {
-        // The search goes backwards, because the elements of a pool, which share a catalog, are opened one
-        // after another.
+        // The search starts at the catalog opened last: the elements of a pool share a catalog, and are
+        // opened one after another.
         if let Some(index) = self.open.iter().rposition(|catalog| catalog.number == number) {
             return Ok(index);
         }
@@ -119,14 +120,14 @@ impl Catalogs {
         Ok(self.open.len() - 1)
     }
 
-    /// Kind `id` of the catalog at index `catalog`, if it has been read.
+    /// Kind `id` of the catalog at index `catalog`, if that kind has been read.
     #[inline]
     pub(super) fn kind(&self, catalog: usize, id: u16) -> Option<&Arc<KindInfo>> {
         self.open[catalog].kinds.get(usize::from(id))?.as_ref()
     }
 
-    /// Kind `id` of the catalog at index `catalog`. Reads new entries of the catalog if the kind is not
-    /// known.
+    /// Kind `id` of the catalog at index `catalog`. If the kind is not known yet, new entries of the catalog
+    /// are read.
     #[inline]
     pub(super) fn find(&mut self, catalog: usize, id: u16) -> Result<Option<&Arc<KindInfo>>, Error> {
         if self.kind(catalog, id).is_none() {
@@ -135,7 +136,7 @@ impl Catalogs {
         Ok(self.kind(catalog, id))
     }
 
-    /// All kinds of the catalog at index `catalog`, by their numbers.
+    /// All kinds of the catalog at index `catalog`, each at the index of its id.
     pub(super) fn all_of(&mut self, catalog: usize) -> Result<&[Option<Arc<KindInfo>>], Error> {
         self.read_new(catalog)?;
         Ok(&self.open[catalog].kinds)
@@ -166,7 +167,8 @@ fn intern(
     fields: Vec<FieldInfo>,
 ) -> Arc<KindInfo> {
     let same = known.get(&(name.clone(), hash)).map(|index| &all[*index]);
-    // The fields are compared too, because with a damaged hash the offsets of another schema would be used.
+    // Kinds with equal hashes are compared field by field, too: if a hash is damaged, the offsets of another
+    // kind would be used.
     if let Some(kind) = same.filter(|kind| kind.fields == fields) {
         return kind.clone();
     }

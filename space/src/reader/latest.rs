@@ -1,8 +1,9 @@
-//! Reads the latest event of each element (heartbeats) without reading the events before.
+//! Reads the latest event of each element (heartbeats) without reading the earlier events.
 //!
-//! A pool has a line per element with its latest event; they are mapped, so that reading them takes no system call. The line's version
-//! is odd while it is written, so a copy between two equal, even versions is whole. An element with a file of its own, and an event that does
-//! not fit into its line, is read from the element's last block.
+//! A pool has a line per element with its latest event; the lines are mapped, so reading them takes no system
+//! call. The version of a line is odd while the line is written, so a copy between two equal, even versions
+//! is complete. The latest event is read from the element's last block if the element has a file of its own,
+//! or the event does not fit into the line.
 
 use super::blocks::{Blocks, ElementId, Place, PoolFile};
 use super::element::{ElementReader, Found, Next};
@@ -19,14 +20,14 @@ use crate::read_map::ReadMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// How often a line is read that is being written during each read.
+/// How often a line is read if a writer writes it during each of these reads.
 const TRIES: usize = 64;
 
-/// The latest events of a space. See [`crate::Collector`] for an example.
+/// Reads the latest event of each element of a space. See [`crate::Collector`] for an example.
 #[derive(Debug)]
 pub struct LatestEvents {
     path: PathBuf,
-    /// The space's identity. Its counts show whether the elements have changed since the last look.
+    /// The space's identity. The counts in the identity show whether elements were added since the last look.
     identity: Option<ReadMap>,
     /// The counts at the last look.
     count: Option<u64>,
@@ -47,8 +48,8 @@ struct Lines {
     used: usize,
     /// The names of the writers that were read so far.
     names: Vec<(u32, NameRef)>,
-    /// Writer and sequence number of the latest event that was read from the element. The element's line may
-    /// be one event behind.
+    /// For each element, the writer and the sequence number of the latest event that was read. The line in
+    /// the pool may be one event older than the element's last block.
     given: Vec<(u32, u64)>,
 }
 
@@ -68,7 +69,7 @@ impl LatestEvents {
     /// Hands the latest event of each element that has one to `take`; returns how many there were.
     ///
     /// # Errors
-    /// When files are damaged, after everything that could be read was handed over.
+    /// Fails when files are damaged, after everything that could be read was handed over.
     pub fn look(&mut self, take: &mut impl FnMut(Event<'_>)) -> Result<usize, Error> {
         let mut problem = None;
         if let Err(error) = self.find_elements(&mut problem) {
@@ -102,7 +103,7 @@ impl LatestEvents {
         let count = identity.load(identity::WRITERS);
         let is_archive = identity.load(identity::FLAGS) & FLAG_ARCHIVE != 0;
         identity.check(|| self.path.join(IDENTITY))?;
-        // For an archive in another directory the segments show new elements, not the counts.
+        // If an archive lies in another directory, its segments show new elements, and the counts do not.
         if self.count == Some(count) && !is_archive {
             return Ok(());
         }
@@ -251,8 +252,8 @@ fn latest_of(
     Ok(true)
 }
 
-/// The last event and its arguments. The last blocks may have no event: a new owner has just opened one, or
-/// they hold the end of a long event.
+/// The last event and its arguments. The last blocks may have no event: a new owner has just opened a block,
+/// or the blocks hold the end of a long event.
 fn last_event(reader: &mut ElementReader, arguments: &mut Vec<u8>) -> Result<Option<Found>, Error> {
     let mut back = 0;
     loop {

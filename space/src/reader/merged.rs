@@ -8,13 +8,14 @@ use std::time::Duration;
 
 /// The events of several spaces, merged by time.
 ///
-/// If all processes run on one machine, events are ordered by the ticks of its clock; otherwise by real time.
+/// If all processes run on one machine, events are ordered by the ticks of that machine's clock; otherwise by
+/// real time.
 #[derive(Debug, Default)]
 pub struct Merged {
     sources: Vec<Source>,
     /// The space of each source.
     spaces: Vec<SpaceReader>,
-    /// The window of events that are handed over; all if `None`.
+    /// The window of events that are handed over; without a window all events are handed over.
     window: Option<Window>,
 }
 
@@ -26,10 +27,10 @@ struct Source {
 }
 
 impl Merged {
-    /// Adds the events of a space, from the oldest that is still there.
+    /// Adds the events of a space, beginning with the oldest that was not overwritten.
     ///
     /// # Errors
-    /// When the space cannot be read.
+    /// Fails when the space cannot be read.
     pub fn add(&mut self, space: SpaceReader) -> Result<(), Error> {
         let info = space.info()?;
         let (clock, machine) = (info.clock, info.boot_id);
@@ -52,7 +53,7 @@ impl Merged {
     /// that no items remain now. The order is that of [`EventStream::poll`].
     ///
     /// # Errors
-    /// When files are damaged, after everything that could be read was handed over.
+    /// Fails when files are damaged, after everything that could be read was handed over.
     pub fn poll(&mut self, limit: usize, take: &mut impl FnMut(usize, Item<'_>)) -> Result<usize, Error> {
         let (sources, mut problem) = (&mut self.sources, None);
         for source in &mut *sources {
@@ -72,10 +73,11 @@ impl Merged {
     }
 
     /// Restricts the stream to the events between two times, which count from the start of the first process.
-    /// Must be called before the first poll. Events outside are neither read nor counted as lost.
+    /// `between` must be called before the first poll. Events outside these times are neither read nor
+    /// counted as lost.
     ///
     /// # Errors
-    /// When a space cannot be read.
+    /// Fails when a space cannot be read.
     pub fn between(&mut self, from: Duration, to: Duration) -> Result<(), Error> {
         self.look_through(Window { from, to, whole_blocks: false, is_needed: None })
     }
@@ -83,12 +85,12 @@ impl Merged {
     /// As [`Feed::focus`](super::Feed::focus).
     ///
     /// # Errors
-    /// When a space cannot be read.
+    /// Fails when a space cannot be read.
     pub fn focus(&mut self, from: Duration, to: Duration, is_needed: fn(&str) -> bool) -> Result<(), Error> {
         self.look_through(Window { from, to, whole_blocks: false, is_needed: Some(is_needed) })
     }
 
-    /// Restricts the stream to this window. Must be called before the first poll.
+    /// Restricts the stream to the events in `window`. `look_through` must be called before the first poll.
     pub(super) fn look_through(&mut self, window: Window) -> Result<(), Error> {
         self.window = Some(window);
         for (source, space) in self.sources.iter_mut().zip(&self.spaces) {
@@ -111,13 +113,14 @@ pub(super) struct Window {
     pub(super) to: Duration,
     /// Whether all events of each writer's first block are included.
     pub(super) whole_blocks: bool,
-    /// Which kinds are included before the window; none if `None`.
+    /// Decides by its name whether events of a kind before the window are included; `None` includes no such
+    /// events.
     pub(super) is_needed: Option<fn(&str) -> bool>,
 }
 
 impl Window {
-    /// The events of a stream within the window. `begin_ns` is the start of the first process in nanoseconds
-    /// since 1970.
+    /// The events of `stream` that lie in the window. `begin_ns` is the time of the start of the first
+    /// process in nanoseconds since 1970.
     pub(super) fn of(self, stream: EventStream, clock: &Clock, begin_ns: u64) -> EventStream {
         let ticks = |time: Duration| {
             let real_ns = begin_ns.saturating_add(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX));
@@ -141,7 +144,8 @@ fn is_one_clock(sources: &[Source]) -> bool {
     is_known && sources.windows(2).all(|two| clock(&two[0]) == clock(&two[1]))
 }
 
-/// The source of the earliest item, and the time in its ticks before which no other source has an item.
+/// The source of the earliest item, and the time, in ticks of that source, before which no other source has
+/// an item.
 fn earliest(sources: &[Source], is_one_clock: bool) -> Option<(usize, u64)> {
     let mut first: Option<(u64, usize)> = None;
     let mut second = u64::MAX;

@@ -14,15 +14,15 @@ use std::sync::Arc;
 /// The elements of a space that were found so far.
 #[derive(Debug, Default)]
 pub(crate) struct Numbers {
-    /// The counts in the identity when the directory was last listed.
+    /// The counts of elements that the identity had when the directory was last listed.
     count: u64,
     found: BTreeSet<ElementId>,
     pools: BTreeMap<u32, Arc<PoolFile>>,
     /// The directories of the elements that lie outside the space's directory.
     elsewhere: BTreeMap<u32, Arc<Path>>,
-    /// The segments of the space's archive, once there are any.
+    /// The segments of the space's archive, if there were any at the last look.
     kept: KeptCell,
-    /// Whether archives are ignored.
+    /// Whether only rings are read, and archives are ignored.
     rings_only: bool,
 }
 
@@ -33,9 +33,9 @@ impl Numbers {
     }
 
     /// The elements that appeared since the last call, in order. A pool that cannot be read is reported once,
-    /// as a `problem`.
+    /// in `problem`.
     ///
-    /// The count in the identity shows whether the directory has to be listed, and which elements are
+    /// The counts in the identity show whether the directory has to be listed again, and which elements are
     /// complete.
     pub(crate) fn new_ones(
         &mut self,
@@ -88,7 +88,7 @@ impl Numbers {
         ids.into_iter().map(place).collect()
     }
 
-    /// The elements in segments of the archive that were not found before.
+    /// The elements of the archive's segments that were not found before.
     fn kept_ones(&mut self, directory: &Path, problem: &mut Option<Error>) -> Vec<ElementId> {
         if self.rings_only {
             return Vec::new();
@@ -147,7 +147,7 @@ impl Numbers {
     }
 }
 
-/// The element to which the file called `name` belongs, as its ring or its archive.
+/// The element whose ring or archive the file called `name` holds.
 fn element_id(name: &str) -> Option<ElementId> {
     if let Some(file) = number_before(name, ".element").or_else(|| number_before(name, ".archive")) {
         return Some(ElementId { file, slot: None });
@@ -156,10 +156,11 @@ fn element_id(name: &str) -> Option<ElementId> {
     Some(ElementId { file: number_before(file, "")?, slot: Some(number_before(slot, ".archive")?) })
 }
 
-/// The number before `ending` in the file name.
+/// The number in a file name that ends with `ending`.
 fn number_before(name: &str, ending: &str) -> Option<u32> {
     let stem = name.strip_suffix(ending)?;
     let number = stem.parse().ok()?;
-    // Only the spelling that a writer uses is accepted; with another one the file would not be found by its number.
+    // Only the spelling that a writer uses is accepted, because a file is opened by the name that its number
+    // gives.
     (format!("{number:04}") == stem).then_some(number)
 }

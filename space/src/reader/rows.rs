@@ -15,11 +15,11 @@ use std::sync::Arc;
 /// A kind of live row as the catalog describes it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RowInfo {
-    /// Its name.
+    /// The name of the kind.
     pub name: String,
     /// What a row of the kind describes.
     pub doc: String,
-    /// Its cells, in order.
+    /// The cells of the kind, in order.
     pub cells: Vec<FieldInfo>,
 }
 
@@ -29,15 +29,15 @@ pub(super) type RowKinds = HashMap<u8, Arc<RowInfo>>;
 /// A live row, copied.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LiveView {
-    /// The row's kind; `None` if the space describes no rows of this code, as spaces of former versions do.
+    /// The row's kind; `None` if the space describes no rows of this code, as in spaces of former versions.
     pub kind: Option<Arc<RowInfo>>,
-    /// The kind's number in this space.
+    /// The number of the row's kind in the space.
     pub code: u8,
     /// The id of the object that the row describes.
     pub id: u64,
     /// How many owners the row has had.
     pub generation: u64,
-    /// Its cells. Each cell is loaded atomically, but at a slightly different time than the others.
+    /// The row's cells. Each cell is loaded atomically, but at a slightly different time than the others.
     pub cells: [u64; LIVE_CELLS],
 }
 
@@ -72,7 +72,7 @@ fn is(kind: Option<&RowInfo>, code: u8, spec: &RowSpec) -> bool {
     kind.map_or(spec.former == Some(code), |kind| kind.name == spec.name)
 }
 
-/// Where the cells that a reader knows are in a kind's rows.
+/// Where a kind's rows have the cells that a reader knows.
 #[derive(Debug)]
 pub struct Cells {
     places: Vec<Place>,
@@ -84,13 +84,14 @@ struct Place {
     cell: Option<usize>,
     /// The value that is used if the kind lacks the cell.
     absent: u64,
-    /// The catalog's numbers of choices, and those of the description; `None`: the cell is no enum.
+    /// Pairs of numbers of one choice: the number in the catalog, and the number in the reader's description;
+    /// `None` if the cell is no enum.
     choices: Option<Vec<(u64, u64)>>,
 }
 
 impl Cells {
-    /// Finds the cells by their names. Without a description in the space, the cells are assumed in the order
-    /// of the reader's description.
+    /// Finds the cells of `specs` in a kind by their names. If the space does not describe the kind, its
+    /// cells are taken to have the order of `specs`.
     pub fn find(kind: Option<&RowInfo>, specs: &[FieldSpec]) -> Cells {
         let place = |(n, spec): (usize, &FieldSpec)| {
             let absent = spec.absent.unwrap_or(0) as u64;
@@ -114,7 +115,7 @@ impl Cells {
         place.cell.and_then(|at| view.cells.get(at).copied()).unwrap_or(place.absent)
     }
 
-    /// The choice of the `n`-th cell: its number in the description, or [`NO_CHOICE`].
+    /// The choice of the `n`-th cell: its number in the reader's description, or [`NO_CHOICE`].
     pub fn choice(&self, view: &LiveView, n: usize) -> u64 {
         let number = self.u64(view, n);
         match &self.places[n].choices {
@@ -126,21 +127,21 @@ impl Cells {
     }
 }
 
-/// Finds the kind and the cells of rows, once for each kind of a space.
+/// Finds the kind of a row and its cells, with one search for each kind of a space.
 #[derive(Debug)]
 pub struct RowFinder {
     specs: &'static [RowSpec],
-    /// For each code, the index of its kind among the known kinds, and the cells.
+    /// For each code of a kind: the index of the kind in `specs` and its cells, or `None` for another kind.
     found: HashMap<u8, Option<(usize, Cells)>>,
 }
 
 impl RowFinder {
-    /// Makes a finder for the rows of one space that are of these kinds.
+    /// Makes a finder for the rows of one space whose kinds are in `specs`.
     pub fn new(specs: &'static [RowSpec]) -> RowFinder {
         RowFinder { specs, found: HashMap::new() }
     }
 
-    /// The index of the row's kind among the known kinds, and its cells; `None` for a row of another kind.
+    /// The index in `specs` of the row's kind, and the row's cells; `None` for a row of another kind.
     pub fn find(&mut self, view: &LiveView) -> Option<(usize, &Cells)> {
         let specs = self.specs;
         let found = self.found.entry(view.code).or_insert_with(|| {

@@ -12,10 +12,10 @@ use std::path::{Path, PathBuf};
 /// A process of a session, as the manifest describes it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Member {
-    /// The UUID of its space. Together with a writer's number and a sequence number it identifies an event
-    /// globally.
+    /// The UUID of its space. A space's UUID, a writer's number and a sequence number together identify an
+    /// event globally.
     pub uuid: [u8; 16],
-    /// Its space's name.
+    /// The name of the process's space.
     pub name: String,
     /// The directory of its space, below the session's.
     pub directory: String,
@@ -23,9 +23,9 @@ pub struct Member {
     pub pid: u32,
     /// When the process started, in clock ticks since boot.
     pub process_start: u64,
-    /// The process that started it.
+    /// The parent process, which started this one.
     pub parent_pid: u32,
-    /// When the parent process started, in clock ticks since boot; 0: unknown.
+    /// When the parent process started, in clock ticks since boot; 0 if that is not known.
     pub parent_start: u64,
     /// The machine's name.
     pub host: String,
@@ -35,7 +35,7 @@ pub struct Member {
     pub architecture: String,
     /// When the process joined, in nanoseconds since 1970.
     pub joined_ns: u64,
-    /// When the process left, in nanoseconds since 1970; none while it runs, or if it was killed.
+    /// When the process left, in nanoseconds since 1970; none while the process runs, or if it was killed.
     pub left_ns: Option<u64>,
 }
 
@@ -63,12 +63,13 @@ impl Member {
     }
 }
 
-/// A session, read from outside: the spaces of several processes in one directory, with a manifest of which joined and which
-/// left.
+/// A session, read from outside: the spaces of several processes in one directory, with a manifest that
+/// records which processes joined and left.
 ///
-/// A process joins when it makes its space there: [`crate::SpaceOptions::session`], or the directory in
-/// `$THALWEG_SESSION`, which its children inherit. The first process makes the session. A process that was
-/// killed has an entry for joining and none for leaving.
+/// A process joins a session when it makes its space in the session's directory, which
+/// [`crate::SpaceOptions::session`] names, or the variable `$THALWEG_SESSION`, which child processes inherit.
+/// The first process that joins makes the session. A process that was killed has an entry for joining and
+/// none for leaving.
 ///
 /// ```
 /// use thalweg_space::{Kind, Space, SpaceOptions, reader::{Item, Session}};
@@ -113,7 +114,7 @@ impl Session {
     /// Opens the session in the directory `path`.
     ///
     /// # Errors
-    /// When there is no session, or its manifest is damaged or was made by a later version.
+    /// Fails when there is no session, or its manifest is damaged or was made by a later version.
     pub fn open(path: impl AsRef<Path>) -> Result<Session, Error> {
         let path = path.as_ref().to_path_buf();
         let manifest = CatalogReader::open(&path.join(MANIFEST))?;
@@ -127,10 +128,10 @@ impl Session {
         &self.path
     }
 
-    /// The processes that joined so far, in this order.
+    /// The processes that joined so far, in the order of their joining.
     ///
     /// # Errors
-    /// When the manifest is damaged.
+    /// Fails when the manifest is damaged.
     pub fn members(&mut self) -> Result<&[Member], Error> {
         let members = &mut self.members;
         self.manifest.read_new(&mut |record| match record {
@@ -148,12 +149,13 @@ impl Session {
     /// The space of a process.
     ///
     /// # Errors
-    /// As [`SpaceReader::open`], and when the directory holds another space.
+    /// Fails as [`SpaceReader::open`] does, and when the directory holds another space.
     pub fn space(&self, member: &Member) -> Result<SpaceReader, Error> {
         open_space(&self.path, member).map(|(space, _)| space)
     }
 
-    /// The events of all processes, also of those that join later, from the oldest that is still there.
+    /// The events of all processes, also of those that join later, beginning with the oldest that was not
+    /// overwritten.
     pub fn events(self) -> SessionStream {
         SessionStream { session: self, opened: 0, merged: Merged::default(), places: Vec::new() }
     }
@@ -183,10 +185,10 @@ fn open_space(path: &Path, member: &Member) -> Result<(SpaceReader, Info), Error
 #[derive(Debug)]
 pub struct SessionStream {
     session: Session,
-    /// How many of the members were searched for.
+    /// For how many of the members the space was looked for.
     opened: usize,
     merged: Merged,
-    /// For each space, the index of its member.
+    /// The index of the member to which each space belongs.
     places: Vec<usize>,
 }
 
@@ -195,8 +197,8 @@ impl SessionStream {
     /// items remain now. The order is that of [`EventStream::poll`](super::EventStream::poll).
     ///
     /// # Errors
-    /// When files are damaged, after everything that could be read was handed over. A process whose space is gone or
-    /// cannot be read is reported once and left out from then on.
+    /// Fails when files are damaged, after everything that could be read was handed over. A process whose
+    /// space is gone or cannot be read is reported once and left out from then on.
     pub fn poll(&mut self, limit: usize, take: &mut impl FnMut(&Member, Item<'_>)) -> Result<usize, Error> {
         let found = self.find_members();
         let (members, places) = (&self.session.members, &self.places);
@@ -209,7 +211,7 @@ impl SessionStream {
         &mut self.merged
     }
 
-    /// Restricts the stream to this window. Must be called before the first poll.
+    /// Restricts the stream to the events in `window`. `look_through` must be called before the first poll.
     pub(super) fn look_through(&mut self, window: Window) -> Result<(), Error> {
         self.merged.look_through(window)
     }
@@ -219,7 +221,7 @@ impl SessionStream {
         self.merged.spaces()
     }
 
-    /// Whether the space at this index has events after the window.
+    /// Whether the space at the index `space` has events after the window.
     pub(super) fn has_more_of(&self, space: usize) -> bool {
         self.merged.has_more(space)
     }
@@ -228,7 +230,7 @@ impl SessionStream {
         &self.session
     }
 
-    /// Opens the spaces of members that were not looked for yet.
+    /// Opens the spaces of the members that joined since the last call.
     pub(super) fn find_members(&mut self) -> Result<(), Error> {
         self.session.members()?;
         let mut problem = None;

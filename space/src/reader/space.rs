@@ -22,15 +22,15 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use thalweg_glob::Glob;
 
-/// The most chunks of live rows that are read.
+/// The largest number of chunks of live rows that are read.
 const LIVE_CHUNKS_MAX: u64 = 1 << 14;
 
-/// A setting and its value now.
+/// A setting with its present value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SettingView {
-    /// Its name.
+    /// The name of the setting.
     pub name: String,
-    /// What it does.
+    /// What the setting does.
     pub doc: String,
     /// Unit of the value, or nothing.
     pub unit: String,
@@ -44,16 +44,17 @@ pub struct SettingView {
     pub value: u64,
     /// Names of the values from 0, or nothing.
     pub choices: Vec<String>,
-    /// The parts of a run that a change affects; none if the catalog does not state them, or by a word of a
-    /// later version.
+    /// The parts of a run that a change affects; none if the catalog does not state them, or states them by a
+    /// word that only a later version knows.
     pub affects: Option<Affects>,
     /// When a change takes effect; none if the catalog does not state it.
     pub adoption: Option<Adoption>,
     /// How a change is reverted; none if the catalog does not state it.
     pub undo: Option<Undo>,
-    /// The process that set it last; none if it was not set since the start, or the setter is unknown.
+    /// The process that set the setting last; none if it was not set since the start, or the setter is
+    /// unknown.
     pub setter: Option<SetterView>,
-    /// The lease under which it was set, while that holds.
+    /// The lease under which the value was set, while that lease holds.
     pub lease: Option<LeaseView>,
     index: u64,
 }
@@ -96,7 +97,7 @@ impl SettingView {
 pub struct SetterView {
     /// The process.
     pub pid: u32,
-    /// Its user.
+    /// The id of the user that the process ran as.
     pub user: u32,
     /// The name of the tool; empty if it gave none.
     pub tool: String,
@@ -105,9 +106,9 @@ pub struct SetterView {
 /// A lease of a setting. The process that set the setting holds the lease.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LeaseView {
-    /// The value that was confirmed last, which the end of the lease restores.
+    /// The value that was confirmed last, and which the setting gets again when the lease ends.
     pub confirmed: u64,
-    /// The time left unless the lease is renewed; none if the lease has no time limit.
+    /// The time after which the lease ends unless it is renewed; none if the lease has no time limit.
     pub left: Option<Duration>,
     /// Whether the lease ends with the process that holds it.
     pub while_alive: bool,
@@ -116,22 +117,22 @@ pub struct LeaseView {
 /// A probe of the process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProbeView {
-    /// Its name.
+    /// The name of the probe.
     pub name: String,
-    /// Whether the probe is switched on. The process may not have adopted that yet.
+    /// Whether the probe is switched on. The process may not have adopted a recent switch yet.
     pub on: bool,
 }
 
 /// A site of the static structure.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SiteInfo {
-    /// Its reference.
+    /// The reference to the site.
     pub id: SiteRef,
     /// The site that contains it, or none.
     pub parent: SiteRef,
-    /// Its name.
+    /// The name of the site.
     pub name: String,
-    /// What it is.
+    /// What the site is, such as a box or a probe.
     pub kind: String,
     /// Source file.
     pub file: String,
@@ -141,7 +142,7 @@ pub struct SiteInfo {
     pub column: u32,
 }
 
-/// A space, read by another process or by the process that made it.
+/// A space, opened for reading by the process that made it or by another one.
 #[derive(Debug)]
 pub struct SpaceReader {
     pub(super) path: PathBuf,
@@ -166,7 +167,7 @@ impl SpaceReader {
     /// Opens the space in the directory `path`.
     ///
     /// # Errors
-    /// When there is no space, it is damaged, or it was made by a later version.
+    /// Fails when there is no space, it is damaged, or it was made by a later version.
     pub fn open(path: impl AsRef<Path>) -> Result<SpaceReader, Error> {
         let path = path.as_ref().to_path_buf();
         let file_path = path.join(IDENTITY);
@@ -203,11 +204,12 @@ impl SpaceReader {
         &self.path
     }
 
-    /// The process that made the space, read again at each call, because the clock's frequency becomes more
-    /// exact while the process runs. On the same machine the reader reads the second anchor itself.
+    /// The process that made the space; the data are read again at each call, because the frequency of the
+    /// clock becomes more exact while the process runs. On the machine of the process, the reader itself
+    /// reads the clock for the second anchor.
     ///
     /// # Errors
-    /// When the header cannot be read any more.
+    /// Fails when the header cannot be read any more.
     pub fn info(&self) -> Result<Info, Error> {
         let mut info = read_info(&self.identity, &self.path.join(IDENTITY))?;
         if info.is_alive() {
@@ -235,7 +237,7 @@ impl SpaceReader {
     /// All settings with their values now.
     ///
     /// # Errors
-    /// When the files are damaged.
+    /// Fails when the files are damaged.
     pub fn settings(&self) -> Result<Vec<SettingView>, Error> {
         let mut views = self.refreshed()?.settings.clone();
         let path = self.path.join("settings");
@@ -256,10 +258,11 @@ impl SpaceReader {
         self
     }
 
-    /// Changes the setting `name`, which the observed process adopts at its next safe point; or switches probes with `probe/PATTERN.on`.
+    /// Changes the setting `name`, which the observed process adopts at its next safe point; or, named as in
+    /// `probe/PATTERN.on`, switches probes.
     ///
     /// # Errors
-    /// When there is no such setting, or `value` is out of its range.
+    /// Fails when there is no such setting, or `value` is out of its range.
     pub fn set(&self, name: &str, value: u64) -> Result<(), Error> {
         if let Some(pattern) = crate::probe::pattern_in(name) {
             check_range(name, value, 0, 1)?;
@@ -270,10 +273,11 @@ impl SpaceReader {
         cell::change(&path, cell_index(&path, &view)?, |_| Ok(Write::permanent(value, &self.tool))).map(drop)
     }
 
-    /// Changes the setting `name` under a lease with these terms, see [`lease`].
+    /// Changes the setting `name` under a lease with the terms `terms`; the module [`lease`] explains leases.
     ///
     /// # Errors
-    /// As [`SpaceReader::set`], and when the process does not end leases or the setting cannot be reverted.
+    /// Fails as [`SpaceReader::set`] does, and when the process does not end leases or the setting cannot be
+    /// reverted.
     pub fn lease(&self, name: &str, value: u64, terms: Terms) -> Result<Lease, Error> {
         if crate::probe::pattern_in(name).is_some() {
             return Err(Error::new("probes have no leases: switch them back by a second command"));
@@ -313,12 +317,12 @@ impl SpaceReader {
     }
 
     /// Switches the probes whose names match `pattern` ([`Glob`]: `*` matches any characters except `/`, `**`
-    /// any characters, `?` one character) on or off: existing probes at once, and later ones when they are
-    /// made. The process records the switch at its next safe point. Setting `probe/PATTERN.on` has the same
-    /// effect.
+    /// any characters, `?` one character) on or off: existing probes are switched at once, and later ones
+    /// when they are made. The process records the switch at its next safe point. Setting `probe/PATTERN.on`
+    /// has the same effect.
     ///
     /// # Errors
-    /// When the process has no probes, or its files cannot be written.
+    /// Fails when the process has no probes, or its files cannot be written.
     pub fn switch(&self, pattern: &str, on: bool) -> Result<(), Error> {
         crate::probe::switch(&self.path, pattern, on)
     }
@@ -326,7 +330,7 @@ impl SpaceReader {
     /// The probes of the process, each with its state.
     ///
     /// # Errors
-    /// When the files are damaged.
+    /// Fails when the files are damaged.
     pub fn probes(&self) -> Result<Vec<ProbeView>, Error> {
         let mut probes = self.refreshed()?.probes.clone();
         for switch in crate::probe::switches(&self.path)? {
@@ -341,11 +345,12 @@ impl SpaceReader {
     /// The rows of the live table that have an owner now.
     ///
     /// # Errors
-    /// When a file is damaged.
+    /// Fails when a file is damaged.
     pub fn live_rows(&self) -> Result<Vec<LiveView>, Error> {
         let chunks = self.header_word(identity::LIVE_CHUNKS)?.min(LIVE_CHUNKS_MAX);
         let mut views = Vec::new();
-        // The tables are read after the rows, because a kind is described before its first row is made.
+        // A kind is described before its first row is made, so the tables have the kinds of all rows that
+        // exist now.
         let tables = self.refreshed()?;
         for chunk in 0..chunks {
             read_chunk(&self.path.join(format!("live.{chunk}")), &tables.rows, &mut views)?;
@@ -353,7 +358,7 @@ impl SpaceReader {
         Ok(views)
     }
 
-    /// The text of a name; `None` for 0 and for a name that does not exist.
+    /// The text of a name; `None` for 0, and for a name that the catalog does not have.
     pub fn name(&self, name: NameRef) -> Option<Arc<str>> {
         if name == NameRef::NONE {
             return None;
@@ -367,7 +372,7 @@ impl SpaceReader {
     /// All names so far.
     ///
     /// # Errors
-    /// When the catalog is damaged.
+    /// Fails when the catalog is damaged.
     pub fn names(&self) -> Result<Vec<(NameRef, Arc<str>)>, Error> {
         let tables = self.refreshed()?;
         let mut names: Vec<_> = tables.names.iter().map(|(id, text)| (NameRef(*id), text.clone())).collect();
@@ -378,7 +383,7 @@ impl SpaceReader {
     /// All sites so far, in the order of their declaration.
     ///
     /// # Errors
-    /// When the catalog is damaged.
+    /// Fails when the catalog is damaged.
     pub fn sites(&self) -> Result<Vec<SiteInfo>, Error> {
         Ok(self.refreshed()?.sites.clone())
     }
@@ -386,7 +391,7 @@ impl SpaceReader {
     /// All writers so far.
     ///
     /// # Errors
-    /// When an element is damaged.
+    /// Fails when an element is damaged.
     pub fn writers(&self) -> Result<Vec<WriterInfo>, Error> {
         let mut writers = Vec::new();
         let mut problem = None;
@@ -405,7 +410,7 @@ impl SpaceReader {
         LatestEvents::new(self.path.clone())
     }
 
-    /// The events of all writers, from the oldest that is still there.
+    /// The events of all writers, beginning with the oldest that was not overwritten.
     pub fn events(&self) -> EventStream {
         EventStream::new(self.path.clone())
     }

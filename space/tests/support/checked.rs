@@ -14,7 +14,7 @@ struct Hashed {
     hash: u64,
 }
 
-/// A number and bytes, whose count is given by the number's hash.
+/// A number and bytes; how many bytes there are follows from the number's hash.
 #[derive(Kind)]
 #[kind(name = "test.hashed_long")]
 struct HashedLong<'a> {
@@ -22,7 +22,7 @@ struct HashedLong<'a> {
     bytes: &'a [u8],
 }
 
-/// The longest event in bytes, not counting long events.
+/// The most bytes of an event that is not a long one.
 pub(crate) const EVENT_BYTES_MAX: u64 = 8 + 16 + 64;
 
 /// The most bytes of a long event.
@@ -32,7 +32,7 @@ const LONG_BYTES_MAX: usize = 100 << 10;
 pub(crate) static PATTERN: LazyLock<Vec<u8>> =
     LazyLock::new(|| (0..256 + LONG_BYTES_MAX).map(|at| (at * 7 + at / 251) as u8).collect());
 
-/// The bytes of event `number`, of which one in 64 has up to `long` bytes.
+/// The bytes of event `number`: one event in 64 has up to `long` bytes.
 fn bytes_of(number: u64, long: u64) -> &'static [u8] {
     let hash = mixed(number);
     let from = (hash & 0xff) as usize;
@@ -49,7 +49,8 @@ fn shares_time(number: u64) -> bool {
 }
 
 fn time_of(number: u64) -> u64 {
-    // A full time is needed every 2^32 ticks, which is every few thousand events here.
+    // Two such events are 2^20 ticks apart, so an event with its full time is needed every few thousand
+    // events.
     (number - u64::from(shares_time(number))) << 20
 }
 
@@ -102,7 +103,7 @@ pub(crate) struct Checked {
 }
 
 impl Checked {
-    /// For a writer [`CheckedWriter::with_long`].
+    /// Makes a checker for the events of a writer made by [`CheckedWriter::with_long`].
     pub(crate) fn with_long(long_bytes: u64) -> Checked {
         Checked { long_bytes, ..Checked::default() }
     }
@@ -140,7 +141,8 @@ fn check(event: &Event<'_>, long: u64) {
     }
     assert_eq!(event.kind.name, "test.hashed");
     assert_eq!(event.u64(field("hash")), mixed(number), "{number}");
-    // After a dropped event, an event with "the same time" has the time of the block's base.
+    // If the event before was dropped, an event with "the same time" takes the time at which its block
+    // begins.
     assert_eq!(event.is_same_time(), shares_time(number));
     assert_eq!(event.time, time_of(number), "{number}");
 }

@@ -16,7 +16,7 @@ pub(crate) fn begin(name: &str, variables: &[(&str, String)]) -> Child {
         .unwrap()
 }
 
-/// Runs such a process to its end, which must be successful; returns its messages.
+/// Runs the ignored test `name` in a process of its own, which must succeed; returns its messages.
 pub(crate) fn run(name: &str, variables: &[(&str, String)]) -> String {
     let output = begin(name, variables).wait_with_output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -44,7 +44,7 @@ pub(crate) fn confine(path: &Path, room: u64, memory: u64, seconds: u32) {
 }
 
 /// Mounts a file system of `room` bytes at `path`, which only this thread and its children see, and which
-/// ends with them. If that is not permitted, limits the size of files instead.
+/// ends with them. If mounting is not permitted, limits the size of files instead.
 pub(crate) fn confine_writing(path: &Path, room: u64) {
     if !mount_privately(path, room) {
         // SAFETY: ignoring a signal has no precondition. Without the signal, a file that grows too large is
@@ -59,7 +59,7 @@ pub(crate) fn confine_writing(path: &Path, room: u64) {
 
 /// Ends this process by a signal after this many seconds, so that a hang does not block its parent.
 pub(crate) fn end_after(seconds: u32) {
-    // SAFETY: has no precondition.
+    // SAFETY: `alarm` has no precondition.
     #[allow(unsafe_code)]
     unsafe {
         libc::alarm(seconds)
@@ -68,19 +68,19 @@ pub(crate) fn end_after(seconds: u32) {
 
 fn limit(what: libc::__rlimit_resource_t, value: u64) {
     let limit = libc::rlimit { rlim_cur: value, rlim_max: value };
-    // SAFETY: the limit is a valid reference.
+    // SAFETY: `limit` is a valid reference.
     #[allow(unsafe_code)]
     let failed = unsafe { libc::setrlimit(what, &limit) };
     assert_eq!(failed, 0);
 }
 
-/// Mounts a small file system at `path` in a name space of this thread's own. Returns `false` if that is not
-/// permitted.
+/// Mounts a small file system at `path` in a name space of this thread's own. Returns `false` if mounting is
+/// not permitted.
 pub(crate) fn mount_privately(path: &Path, room: u64) -> bool {
     let target = std::ffi::CString::new(path.to_str().unwrap()).unwrap();
     let options = std::ffi::CString::new(format!("size={room}")).unwrap();
     let none = c"none".as_ptr();
-    // SAFETY: all texts end with a zero and live over the calls.
+    // SAFETY: every pointer is null or points to a text that ends with a zero and lives as long as the calls.
     #[allow(unsafe_code)]
     unsafe {
         libc::unshare(libc::CLONE_NEWNS) == 0
@@ -93,7 +93,7 @@ pub(crate) fn mount_privately(path: &Path, room: u64) -> bool {
 pub(crate) fn remount_read_only(path: &Path) {
     let target = std::ffi::CString::new(path.to_str().unwrap()).unwrap();
     let flags = libc::MS_REMOUNT | libc::MS_RDONLY;
-    // SAFETY: all texts end with a zero and live over the call.
+    // SAFETY: all texts end with a zero and live as long as the call.
     #[allow(unsafe_code)]
     let failed =
         unsafe { libc::mount(c"none".as_ptr(), target.as_ptr(), c"tmpfs".as_ptr(), flags, std::ptr::null()) };

@@ -15,7 +15,8 @@ pub(crate) fn archive(space: &Path, from: &str, start: u64, block_bytes: u64, bl
     header.resize(PAGE, 0);
     let head = u64::from_le_bytes(header[element::HEAD..][..8].try_into().unwrap());
     let out = std::fs::File::create_new(space.join(to)).unwrap();
-    // In a file with one element the blocks follow a page of header, in a pool directly the element's header.
+    // In a file with one element the blocks follow a page of header; in a pool they directly follow the
+    // element's header.
     let data = start + if start == 0 { PAGE as u64 } else { element::HEADER as u64 };
     for slot in 0..block_count {
         let mut bytes = vec![0; block_bytes as usize];

@@ -1,5 +1,5 @@
-//! Makes damaged spaces, and reads them in all ways. The tests choose the damage by a random generator, the
-//! fuzzer by its input.
+//! Makes damaged spaces, and reads them in all ways. The tests choose the damage by a random generator; the
+//! fuzzer chooses it by its input.
 
 use super::{Counted, former, space_in};
 use std::collections::BTreeSet;
@@ -43,7 +43,7 @@ pub(crate) fn make(directory: &Path) -> PathBuf {
             writer.emit_at(1 << (count + 20), counted, &Counted { count });
         }
     }
-    // Events in several parts.
+    // Each of these events is longer than a block, and so consists of several parts.
     let options = ElementOptions { block_bytes: 512, block_count: 4, policy: Policy::Overwrite };
     let mut long = space.writer_with("long", options).unwrap();
     let said = long.declare::<Logged<'static>>().unwrap();
@@ -102,13 +102,14 @@ fn cut_pool(directory: &Path) {
     }
 }
 
-/// Reads everything in every way. The results do not matter, but reading must end.
+/// Reads everything in a space in every way that a reader has. The results do not matter, but the reading
+/// must end.
 pub(crate) fn read_all_ways(path: &Path) {
     read_one_way(path, 0);
     read_one_way(path, 1);
 }
 
-/// Reads everything in one of two ways, 0 and 1, which share only the opening of the space.
+/// Reads everything in way 0 or way 1; the two ways share only the opening of the space.
 pub(crate) fn read_one_way(path: &Path, way: u64) {
     let Ok(reader) = SpaceReader::open(path) else { return };
     let count = if way == 0 {
@@ -157,8 +158,8 @@ pub(crate) fn write_all_ways(path: &Path) {
 pub(crate) struct Template {
     path: PathBuf,
     files: Vec<(String, Vec<u8>)>,
-    /// The files that may differ from `files`. Only these are restored, because writing all would take most
-    /// of the time.
+    /// The files that may differ from `files`. Only these are restored, because writing all files would take
+    /// most of the time.
     touched: Mutex<BTreeSet<PathBuf>>,
     /// Whether files may have been added or removed.
     is_listing_touched: AtomicBool,
@@ -180,7 +181,8 @@ impl Template {
         Template { path: path.to_path_buf(), files, touched: Mutex::default(), is_listing_touched }
     }
 
-    /// Restores the directory. `all` is needed if code other than [`Template::damage`] wrote there.
+    /// Restores the directory. `all` is needed if code other than [`Template::damage`] wrote into the
+    /// directory.
     pub(crate) fn restore(&self, all: bool) {
         let touched = std::mem::take(&mut *self.touched.lock().unwrap());
         if self.is_listing_touched.swap(false, Ordering::Relaxed) || all {
@@ -273,7 +275,7 @@ impl Template {
         }
     }
 
-    /// Sets a word of a header, or any word, to an unusual value.
+    /// Sets a word of a file, often one of a header, to an unusual value.
     fn write_word(&self, path: &Path, bytes: &[u8], choose: &mut Choose<'_>) {
         let words = bytes.len() as u64 / 8;
         let at = 8 * match choose(3) {
@@ -284,7 +286,7 @@ impl Template {
         put(path, at, &word(choose, bytes, at).to_le_bytes());
     }
 
-    /// Changes headers and first words in the blocks of an element or archive.
+    /// Changes the headers of blocks, or the first words of their events, in an element or archive.
     fn lie_in_a_block(&self, choose: &mut Choose<'_>) {
         let blocks: Vec<_> = self.files.iter().filter(|(name, _)| has_blocks(name)).collect();
         let (name, bytes) = blocks[choose(blocks.len() as u64) as usize];
@@ -379,7 +381,7 @@ fn has_blocks(name: &str) -> bool {
     ["element", "archive", "pool"].iter().any(|ending| name.ends_with(ending))
 }
 
-/// An unusual value in place of the one in `bytes`.
+/// An unusual value for the word at byte `at` of `bytes`, often computed from its present value.
 fn word(choose: &mut Choose<'_>, bytes: &[u8], at: u64) -> u64 {
     let now =
         bytes.get(at as usize..at as usize + 8).map_or(0, |b| u64::from_le_bytes(b.try_into().unwrap()));
@@ -392,7 +394,7 @@ fn word(choose: &mut Choose<'_>, bytes: &[u8], at: u64) -> u64 {
         5 => now ^ 1 << choose(64),
         6 => now.rotate_right(32),
         7 => choose(live::CHUNK_ROWS_MAX as u64 * 2),
-        // Many blocks of 64 MiB, in a file that a hole makes long enough for them.
+        // Writes a chain of blocks of 64 MiB into a file that a hole makes long enough for them.
         8 => {
             let bits = choose(32);
             1 << (9 + choose(18)) | choose(1 << bits) << 32
@@ -407,7 +409,7 @@ fn fnv(record_type: &[u8], payload: &[u8]) -> u64 {
     bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3))
 }
 
-/// Opens a plain file for writing; `None` for others, because opening a FIFO would wait for a reader.
+/// Opens a plain file for writing; `None` for other entries, because opening a FIFO would wait for a reader.
 fn plain(path: &Path) -> Option<File> {
     let is_plain = std::fs::symlink_metadata(path).is_ok_and(|about| about.is_file());
     is_plain.then(|| OpenOptions::new().write(true).open(path).ok())?
@@ -435,7 +437,7 @@ fn cut(path: &Path, length: u64) {
 pub(crate) fn fifo(path: &Path) -> std::io::Result<()> {
     use std::os::unix::ffi::OsStrExt;
     let text = std::ffi::CString::new(path.as_os_str().as_bytes()).unwrap();
-    // SAFETY: the text ends with a zero and lives over the call.
+    // SAFETY: the text ends with a zero and lives as long as the call.
     #[allow(unsafe_code)]
     let failed = unsafe { libc::mkfifo(text.as_ptr(), 0o600) };
     if failed == 0 { Ok(()) } else { Err(std::io::Error::last_os_error()) }

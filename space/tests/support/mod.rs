@@ -13,8 +13,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use thalweg_space::reader::{EventStream, Item, SpaceReader};
 use thalweg_space::{ElementOptions, Error, Kind, NameRef, Policy, Row, RowKind, Space, SpaceOptions};
 
-/// Reports that the calling test cannot run here, and why. `cargo xtask test` counts the test as skipped,
-/// while the harness hides the output of passing tests and counts it as passed.
+/// Reports that the calling test cannot run on this machine, and why. `cargo xtask test` counts the test as
+/// skipped, while the harness hides the output of passing tests and counts it as passed.
 pub(crate) fn skip(why: &str) {
     let thread = std::thread::current();
     let line = format!("skipped: {}: {why}\n", thread.name().unwrap_or("a test"));
@@ -24,7 +24,7 @@ pub(crate) fn skip(why: &str) {
     eprint!("{line}");
 }
 
-/// A directory of its own for a test, removed at the end.
+/// A directory for one test, which is removed at the end.
 pub(crate) struct Directory(PathBuf);
 
 impl Directory {
@@ -98,7 +98,7 @@ pub(crate) enum Seen {
     Gap { writer: u32, lost: u64, from_sequence: u64 },
 }
 
-/// All events and gaps that can be read, and the first error.
+/// Reads all events and gaps that can be read, and the first error.
 pub(crate) fn read_events(path: &Path) -> (Vec<Seen>, Option<Error>) {
     match SpaceReader::open(path) {
         Ok(reader) => read_stream(reader.events()),
@@ -142,12 +142,12 @@ pub(crate) fn see(item: &Item<'_>) -> Seen {
     }
 }
 
-/// Whether this is `cargo xtask test --long`.
+/// Whether the test was started by `cargo xtask test --long`.
 pub(crate) fn is_long_run() -> bool {
     std::env::var_os("THALWEG_TEST_LONG").is_some()
 }
 
-/// The number of events, and of lost ones.
+/// The number of events, and the number of lost events.
 pub(crate) fn totals(seen: &[Seen]) -> (u64, u64) {
     seen.iter().fold((0, 0), |(events, lost), item| match item {
         Seen::Event { .. } => (events + 1, lost),
@@ -155,13 +155,13 @@ pub(crate) fn totals(seen: &[Seen]) -> (u64, u64) {
     })
 }
 
-/// A live row of anything.
+/// A live row for tests, which describes nothing in particular.
 #[derive(Row)]
 #[row(name = "test.thing")]
 pub(crate) struct Thing {
     /// How many.
     pub(crate) count: u64,
-    /// What it is called.
+    /// The name of the thing.
     pub(crate) name: NameRef,
 }
 

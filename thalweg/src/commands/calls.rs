@@ -1,4 +1,5 @@
-//! `thalweg calls`: which operations of a program are called by which, how often, how long, and which fail.
+//! `thalweg calls`: shows which operations of a program call which, how often and how long they run, and
+//! which fail.
 
 mod budget;
 mod graph;
@@ -175,14 +176,14 @@ pub(crate) fn main(arguments: &Arguments, terminal: Terminal) -> Result<(), Fail
     output.flush()
 }
 
-/// Keeps only the operations with these names, their callers, and the operations that they call.
+/// Keeps only the operations whose names match the pattern, their callers, and the operations that they call.
 fn only(calls: &mut Calls, pattern: &Glob) {
     calls.operations.retain(|operation| pattern.matches(&operation.name));
     let is_left = |id: u32| calls.operations.iter().any(|operation| operation.id == id);
     calls.edges.retain(|edge| is_left(edge.callee) || edge.caller.is_some_and(is_left));
 }
 
-/// The names of operations, also of those that were left out.
+/// The operations by their ids.
 fn names(calls: &Calls) -> HashMap<u32, &OperationCalls> {
     calls.operations.iter().map(|operation| (operation.id, operation)).collect()
 }

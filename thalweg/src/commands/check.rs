@@ -132,7 +132,7 @@ fn print_types(signatures: &Signatures) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The boxes that libraries have; `None` without any library.
+/// The boxes in the libraries; `None` if no library was given.
 pub(crate) fn known_boxes(libraries: &[PathBuf]) -> Result<Option<KnownBoxes>, Failure> {
     if libraries.is_empty() {
         return Ok(None);

@@ -83,12 +83,12 @@ pub(crate) struct Lease {
 }
 
 impl Lease {
-    /// The terms of the command.
+    /// The terms of the lease under which the command holds, if it is limited in time.
     pub(crate) fn terms(&self) -> Option<Terms> {
         self.lasts.map(Terms::lasting)
     }
 
-    /// The message with the time for which the command holds.
+    /// Adds to the message the time for which the command holds.
     pub(crate) fn said(&self, said: String) -> String {
         match self.lasts {
             Some(time) => format!("{said}; for {}", duration(time.as_nanos() as f64)),

@@ -20,7 +20,7 @@ use crate::output::Output;
 use crate::table::{Table, number, text as column, wrapped};
 use crate::units::{duration, rate, ratio, share};
 
-/// The time of measurement before tasks are slowed, without `--window`.
+/// How long a run is measured before its tasks are slowed, unless `--window` states it.
 const FIRST: Duration = Duration::from_secs(1);
 
 const EXAMPLES: &str = "\
@@ -282,7 +282,9 @@ fn both(together: &Together) -> String {
     let [first, second] = together.tasks.each_ref().map(|task| &task.name);
     let effect = match together.interplay {
         Interplay::Adds => "what either saves is gained, because their delays add up",
-        Interplay::SideBySide => "one alone being faster gains little, because they limit the flow side by side",
+        Interplay::SideBySide => {
+            "one alone being faster gains little, because they limit the flow side by side"
+        }
         Interplay::OnlyTogether => "the flow depends on both together, and on neither alone",
         Interplay::Unclear => "what the two delays do to each other is not clear",
     };
@@ -297,7 +299,8 @@ fn both(together: &Together) -> String {
     )
 }
 
-/// The table of tasks and workers by the demand of the source on them.
+/// The table of tasks and workers by the share of their time that the source demands when it runs at its own
+/// speed.
 fn pressed(utilisation: &[Utilisation]) -> Table {
     let mut table = Table::new(&[
         column("ASKED OF"),

@@ -143,7 +143,8 @@ fn between(text: &str) -> Result<(Duration, Duration), String> {
     }
 }
 
-/// Reports each file that cannot be read, once and at once; events of other files are printed nevertheless.
+/// Reports each file that cannot be read, once, as soon as the error occurs; events of other files are
+/// printed nevertheless.
 struct Problems {
     terminal: Terminal,
     told: HashSet<String>,
@@ -195,7 +196,7 @@ impl Printer {
 
     fn event(&mut self, place: usize, event: &Event<'_>, process: &Origin) {
         let is_asked = self.kind.as_ref().is_none_or(|kind| kind.matches(&event.kind.name));
-        // The filter must see every event to know the task to which a writer's events belong.
+        // The filter has to be asked about every event to know the task to which a writer's events belong.
         let wants = self.filters[place].wants(event, process);
         if self.csv.is_some() {
             if is_asked && matches!(wants, Wants::Yes) {
@@ -289,8 +290,8 @@ fn shown(field: &FieldInfo, value: &Value<'_>, Origin { names, clock, .. }: &Ori
     }
 }
 
-/// The fields that a dispatch gets from its base: names, numbers of tasks and streams with the indices of
-/// their messages, and the names of these.
+/// The fields of a dispatch that its base states, each as its name, the number of a task or stream with the
+/// indices of its messages, and the name of that task or stream.
 fn parts(told: &WholeDispatch, process: &Origin) -> Vec<(&'static str, String, Option<String>)> {
     let mut parts = vec![("task", told.task.to_string(), process.name(Refers::Task, told.task))];
     for (what, run) in [("read", told.read), ("wrote", told.written)] {
@@ -302,7 +303,7 @@ fn parts(told: &WholeDispatch, process: &Origin) -> Vec<(&'static str, String, O
     parts
 }
 
-/// The fields that a dispatch gets from its base, as JSON.
+/// The fields of a dispatch that its base states, as JSON.
 fn whole(told: &WholeDispatch) -> serde_json::Value {
     let run = |run: Option<Run>| {
         run.map(|Run { stream, first, count }| json!({ "stream": stream, "first": first, "count": count }))
@@ -357,7 +358,7 @@ fn object(event: &Event<'_>, process: &Origin) -> String {
     named_process(object, process)
 }
 
-/// The object, in a session with the process of its event.
+/// The JSON object of an event; if it belongs to a session, with the process of the event.
 fn named_process(mut object: serde_json::Value, process: &Origin) -> String {
     if let Some(directory) = &process.directory {
         object["space"] = json!(directory);
@@ -372,13 +373,13 @@ fn named(names: &HashMap<u64, String>, id: u64) -> Option<String> {
 
 /// The filter for events about the task, or the tasks, that the user named.
 struct TaskFilter {
-    /// With `None`, all events are selected.
+    /// The task or tasks; `None` selects all events.
     wanted: Option<Wanted>,
-    /// For each writer, the task whose dispatch it records; only for a former version, which recorded the
-    /// messages read and written in further events after the dispatch.
+    /// For each writer, the task whose dispatch it recorded last. Needed only for spaces of a former version,
+    /// which recorded the messages that a dispatch read and wrote as further events after the dispatch.
     writers: HashMap<u32, u64>,
-    /// For each writer, lines about the messages that the next dispatch read and wrote besides the streams of
-    /// its base; these events precede the dispatch.
+    /// For each writer, lines about the messages that the next dispatch read and wrote on streams that its
+    /// base does not state; these events precede the dispatch.
     parts: HashMap<u32, Vec<String>>,
 }
 

@@ -1,4 +1,4 @@
-//! `thalweg explain`: prints the page of an error's or a warning's code.
+//! `thalweg explain`: prints the page on the code of an error or a warning.
 
 use thalweg_pack::nearest;
 

@@ -50,7 +50,7 @@ pub(crate) fn main(arguments: Arguments, terminal: Terminal) -> Result<(), Failu
     }
 }
 
-/// Formats a file. Returns whether formatting changes its text.
+/// Formats a file. Returns whether formatting changes the file's text.
 fn lay_out(path: &Path, check: bool, terminal: Terminal) -> Result<bool, Failure> {
     let from_input = path == Path::new("-");
     let text = read(path, from_input)?;

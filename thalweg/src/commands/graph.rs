@@ -1,8 +1,8 @@
 //! The drawing of a network: components in series from left to right, branches one below the other.
 //!
-//! A component is a box in a grid of cells, made of the boxes in it: series side by side, branches stacked,
-//! stars and splits in a frame whose title shows the operator. The same layout is drawn with characters and
-//! as SVG.
+//! A component is a box in a grid of cells, composed of the grid boxes of its parts: parts in series stand
+//! side by side, branches are stacked, and stars and splits have a frame whose title shows the operator. The
+//! same layout is drawn with characters and as SVG.
 
 use std::fmt::Write as _;
 
@@ -10,7 +10,7 @@ use thalweg_net::check::{NetId, Node, NodeKind, Resolved};
 use thalweg_net::syntax::ast::{LabelAt, Pattern};
 use thalweg_view::names::cut;
 
-/// At most this many components are drawn; further nets are drawn as a box with their name.
+/// The largest number of components that are drawn; beyond it a net is drawn as one box with their name.
 const COMPONENTS_MAX: usize = 2000;
 
 /// A drawing in cells; a cell is a character of the terminal.
@@ -25,11 +25,11 @@ struct Part {
 enum Form {
     /// A component with its name.
     Leaf(String),
-    /// Parts with the cell at their upper left corner.
+    /// The parts of a combinator or net, each with the column and row of its upper left corner.
     Group { frame: Option<String>, parts: Vec<(usize, usize, Part)>, parallel: bool },
 }
 
-/// Columns between components in series, and rows between branches.
+/// The columns between components in series, and the rows between branches.
 const GAP: usize = 4;
 const ROWS: usize = 1;
 
@@ -151,7 +151,7 @@ fn parallel(parts: Vec<Part>) -> Part {
 
 /// A drawing surface of cells.
 trait Canvas {
-    /// Draws a frame with a title in its upper edge; a leaf's title is inside.
+    /// Draws a frame with a title in its upper edge; for a single component the title stands inside.
     fn frame(&mut self, column: usize, row: usize, part: &Part, title: &str);
     /// Draws a horizontal line from one column to another, with an arrow at its end if `arrow` is set.
     fn across(&mut self, row: usize, from: usize, to: usize, arrow: bool);
@@ -338,7 +338,7 @@ pub(crate) fn quoted(text: &str) -> String {
     text.replace('\\', "\\\\").replace('"', "\\\"")
 }
 
-/// The network for Graphviz: a cluster for each net and combinator, an edge for each stream.
+/// The network in the language of Graphviz: a cluster for each net and combinator, an edge for each stream.
 pub(super) fn dot(resolved: &Resolved) -> String {
     let mut graph = Graph { out: String::new(), clusters: 0, nodes: 0 };
     graph.out +=
@@ -376,7 +376,7 @@ impl Graph {
         }
     }
 
-    /// Writes a part. Returns the nodes at which streams enter and leave it.
+    /// Writes a part. Returns the nodes at which streams enter and leave the part.
     fn part(&mut self, part: &Part, depth: usize) -> (Vec<usize>, Vec<usize>) {
         let pad = "    ".repeat(depth);
         let (frame, parts, parallel) = match &part.form {

@@ -95,14 +95,15 @@ pub(crate) fn main(arguments: &Arguments, terminal: Terminal) -> Result<(), Fail
     if last.iter().any(|standing| standing.is_alarm) { Err(Failure::Reported(1)) } else { Ok(()) }
 }
 
-/// Whether a standstill is printed without `--waiting`: faults, and waits for something outside of the run.
+/// Whether a standstill is printed without `--waiting`: that is so for faults, and for waits for something
+/// outside of the run.
 fn is_told(standing: &Standing) -> bool {
     let is_whole = standing.task.is_none();
     let is_end = matches!(standing.still, Still::Ended | Still::Ready);
     standing.is_alarm || (standing.waits_for.is_none() && (is_whole || !is_end))
 }
 
-/// Reports which tasks begin to stand still, and which go on.
+/// Reports which tasks begin to stand still, and which run again.
 struct Reporter {
     output: Output,
     begin: Instant,

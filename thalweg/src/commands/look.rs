@@ -1,5 +1,5 @@
-//! The common options of commands that measure: the space, the part of the run, one report or repeated
-//! reports.
+//! The common options of commands that measure: the space, the part of the run, and whether there is one
+//! report or one after the other.
 
 use std::time::Duration;
 
@@ -51,7 +51,7 @@ pub(crate) enum Sort {
     Name,
 }
 
-/// Measures as the arguments say and prints each report by `print`, or as JSON.
+/// Measures as the arguments say and prints each report by calling `print`, or as JSON.
 pub(crate) fn look(
     look: &Look,
     terminal: Terminal,

@@ -1,8 +1,8 @@
 //! `thalweg lsp`: a language server over standard input and output.
 //!
 //! One thread reads messages; the serving thread receives all messages that wait, drops requests that were
-//! cancelled meanwhile, answers in order, and checks for errors only when no message waits. So quick typing
-//! costs one check instead of one for each key.
+//! cancelled meanwhile, answers in order, and checks for errors only when no message waits. Therefore a
+//! series of quick keystrokes costs one check, not one for each key.
 
 mod completion;
 mod document;

@@ -37,6 +37,6 @@ pub(crate) mod waits;
 pub(crate) mod workers;
 pub(crate) mod wrap;
 
-/// The text after the variants of a net if the check has not tried all.
+/// The text that follows the variants of a net if the check has not tried all.
 const NOT_ALL_VARIANTS: &str =
     "(perhaps not all, and not all of them right: the check gave up; declare the net's signature)";

@@ -85,7 +85,7 @@ pub(crate) struct Arguments {
 }
 
 impl Arguments {
-    /// The plan for the recording of this directory.
+    /// The options of the recorder for the archive of this directory.
     fn plan(&self, from: &Path) -> RecordingPlan {
         RecordingPlan {
             writers: self.writer.clone(),
@@ -99,7 +99,7 @@ impl Arguments {
     }
 }
 
-/// Whether this is the name of a view and not of a space.
+/// Whether `name` is the name of a view, and not of a space.
 fn is_view(name: &str) -> bool {
     built_in().iter().any(|view| view.name == name) || name.ends_with(".toml")
 }
@@ -149,7 +149,7 @@ pub(crate) fn main(arguments: &Arguments, terminal: Terminal) -> Result<(), Fail
     }
     bar.finish_and_clear();
     if let Some(error) = failed {
-        // Events for which the disk has room are kept.
+        // The events that were read are still archived as far as the disk has room.
         let _ = recording.finish();
         return Err(error.into());
     }
@@ -170,7 +170,7 @@ pub(crate) fn main(arguments: &Arguments, terminal: Terminal) -> Result<(), Fail
     Ok(())
 }
 
-/// Prints problems of the recording at once.
+/// Prints problems of the recording as soon as they occur.
 fn told(recording: &mut Recording, bar: &ProgressBar, terminal: Terminal) {
     let mut messages = recording.problems();
     if let Some(why) = recording.full() {

@@ -351,7 +351,7 @@ pub(crate) fn main(arguments: Arguments, terminal: Terminal) -> Result<(), Failu
             "waiting for records from this terminal ({what}); Ctrl-D at the beginning of a line ends the input"
         );
     }
-    // The line of progress would overwrite the user's input.
+    // While the user types records, no line of progress is shown, because it would overwrite what is typed.
     let progress = typed.is_none().then(|| Progress::start(&tally));
     let ended = run.finish(|| drop((progress, tuner)))?;
     let concluded = conclude(&tally, &interrupt, &ended);
@@ -361,7 +361,7 @@ pub(crate) fn main(arguments: Arguments, terminal: Terminal) -> Result<(), Failu
     }
 }
 
-/// The kind of input that a user has to type, if the run reads from a terminal.
+/// What the user has to type, if the run reads from a terminal.
 fn typed(plan: &Plan) -> Option<&'static str> {
     let input = plan.inputs.iter().find(|input| input.place == Place::Standard)?;
     std::io::stdin().is_terminal().then(|| match input.options.format.or(plan.input.format) {
@@ -381,7 +381,7 @@ fn print(notice: &Notice, terminal: Terminal) {
     }
 }
 
-/// The plan of the run that the arguments describe.
+/// The plan of the run as the arguments describe it.
 fn plan(arguments: &Arguments) -> Result<Plan, Failure> {
     let endpoints = |texts: &[OsString], side| {
         texts.iter().map(|text| Endpoint::parse(text, side)).collect::<Result<Vec<_>, _>>()
@@ -442,12 +442,12 @@ fn input(arguments: &Arguments) -> Result<SourceDefaults, Failure> {
     })
 }
 
-/// The requested format; with a label for bytes, the format `bytes`.
+/// The requested format; if the label of a field with bytes is given, the format `bytes`.
 fn format(asked: Option<FormatName>, bytes: Option<&String>) -> Option<Format> {
     bytes.map(|_| Format::Bytes).or(asked.map(Format::from))
 }
 
-/// Parses a size that fits into memory.
+/// Parses a number of bytes, which has to fit into a `usize`.
 fn bytes(text: &str) -> Result<usize, String> {
     usize::try_from(size(text)?).map_err(|error| format!("{text}: {error}"))
 }
@@ -485,7 +485,7 @@ fn workers(arguments: &Arguments) -> Result<usize, Failure> {
     }
 }
 
-/// The processors that this program may use.
+/// The processors that this process may use.
 fn processors() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
@@ -536,7 +536,7 @@ fn conclude(tally: &Tally, interrupt: &Interrupt, ended: &Ended) -> Result<(), F
     Ok(())
 }
 
-/// The tasks that failed, and why, as far as they are listed.
+/// The tasks that failed, and why; of many tasks only the first are listed.
 fn ended_badly(ended: &Ended) -> String {
     const SHOWN: usize = 5;
     let shown = ended.failures.iter().take(SHOWN);

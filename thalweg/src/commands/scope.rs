@@ -110,7 +110,7 @@ struct TreeArguments {
 }
 
 impl TreeArguments {
-    /// Whether the user left the shape open, so that the scope chooses it.
+    /// Whether the user gave no option for the shape of the tree, so that the scope chooses the shape.
     fn is_free(self) -> bool {
         [self.threads, self.fan_out, self.depth, self.batch].iter().all(Option::is_none)
     }
@@ -154,7 +154,7 @@ pub(crate) fn main(arguments: Arguments, terminal: Terminal) -> Result<(), Failu
             curve::main(&read(view)?.1, target, &arguments, terminal)
         }
         ("curve", []) => Err(Failure::Usage("`thalweg scope curve` takes a view".to_owned())),
-        // The word that many try first. It is not needed.
+        // Users tend to type `pull` first, though the command works without the word.
         ("pull", [view, rest @ ..]) => show(view, rest, &arguments, terminal),
         ("pull", []) => Err(Failure::Usage(
             "`thalweg scope pull` takes a view: `thalweg scope ls` lists those that are built in".to_owned(),
@@ -254,7 +254,7 @@ fn target(arguments: &Arguments, rest: &[String]) -> Result<Target, Failure> {
     }
 }
 
-/// The target to read: the space or session of this name, the newest run, or all processes.
+/// What to read: the space or session of the given name, the newest run, or all processes.
 pub(super) fn target_of(name: Option<&str>, all: bool) -> Result<Target, Failure> {
     match all {
         true => Ok(Target::All(spaces::parent()?)),
@@ -290,7 +290,7 @@ fn pull(
     }
     let mut shown = show::Shown::new(arguments.json, &view, &arguments.shape, terminal);
     let begin = Instant::now();
-    // Two readings of counters show how they grow.
+    // Counters have to be read twice, so that the output can show how they grow.
     if arguments.every.is_none() && view.needs_two() {
         drop(puller.pull(view.pull)?);
         std::thread::sleep(COUNTERS_PAUSE);
@@ -353,7 +353,7 @@ impl Puller {
         }
     }
 
-    /// The time to wait before the next pull so that the budget is kept.
+    /// The time to wait before the next pull so that the pulls stay within the budget.
     fn wait(&mut self) -> Duration {
         match self {
             Puller::Here(scope) => scope.price().wait(),
@@ -379,7 +379,7 @@ fn absolute(target: Target) -> Target {
     }
 }
 
-/// Sleeps for this time, or until an interrupt.
+/// Sleeps for the time `wait`, or until an interrupt.
 pub(super) fn sleep(wait: Duration, interrupted: &AtomicBool) {
     let until = Instant::now() + wait;
     while let Some(left) = until.checked_duration_since(Instant::now())

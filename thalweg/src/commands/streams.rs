@@ -68,7 +68,7 @@ fn courses(report: &Report, view: View) -> Table {
     table
 }
 
-/// One character for each step, its height relative to the highest.
+/// A bar chart in a line of text: one character for each step, whose height is relative to `most`.
 fn spark(occupancy: &Occupancy, most: f64) -> String {
     const HEIGHTS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
     let height = |messages: &f64| HEIGHTS[((messages / most.max(1e-9) * 7.0).round() as usize).min(7)];

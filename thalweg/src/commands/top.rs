@@ -39,7 +39,7 @@ pub(crate) struct Arguments {
     window: Duration,
 }
 
-/// The interval at which keys and the run are polled.
+/// The interval at which the keyboard and the run are polled.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 /// The interval at which the screen is drawn.
 const DRAW_EVERY: Duration = Duration::from_millis(500);
@@ -138,7 +138,7 @@ impl Top {
         self.began = Instant::now();
     }
 
-    /// Handles a key. Returns whether the command goes on.
+    /// Handles a key. Returns whether the command continues.
     fn key(&mut self, key: KeyEvent) -> bool {
         let screen = &mut self.screen;
         if key.modifiers.contains(KeyModifiers::CONTROL) && key.code == KeyCode::Char('c') {

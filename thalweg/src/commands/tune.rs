@@ -53,8 +53,8 @@ Examples:
 
 /// The longest time to wait for the run's answer.
 const ANSWER_MAX: Duration = Duration::from_secs(5);
-/// The name under which a decision is undone. The name must differ from the tuner's, because the tuner does
-/// not change settings that others have set.
+/// The name under which the command undoes a decision. The name must differ from the tuner's, because the
+/// tuner does not change settings that others have set.
 const UNDO: &str = "thalweg tune undo";
 
 /// The arguments of `thalweg tune`.
@@ -239,7 +239,7 @@ pub(crate) struct Tuner {
 }
 
 impl Tuner {
-    /// Begins to tune the run of this space. Decisions are printed on standard error.
+    /// Begins to tune the run with this space. Decisions are printed on standard error.
     pub(crate) fn start(how: &How, space: &Path) -> Result<Tuner, Failure> {
         let options = how.options(1)?;
         let ended = Arc::new(AtomicBool::new(false));
@@ -315,7 +315,7 @@ fn settings_file(kept: &[Action]) -> String {
     text
 }
 
-/// The line at the bottom of a terminal.
+/// The status line, which is rewritten at the bottom of a terminal.
 struct StatusLine {
     is_shown: bool,
     is_terminal: bool,
@@ -422,7 +422,8 @@ fn why(space: Option<&str>, number: u64, terminal: Terminal) -> Result<(), Failu
     let decision = numbered(&log, number)?;
     let mut output = Output::new(terminal);
     output.line(&format!("Decision {number}, {:.1} s after the start: {}.", decision.at, decision.what))?;
-    // The entry of the trial has the observations, and the entry of its end has the result.
+    // A decision has two entries in the log: the entry of the trial has the observations, and the entry of
+    // its end has the result.
     let about = |other: &&Decision| !decision.change.is_empty() && other.change == decision.change;
     let tried =
         log.iter().rev().filter(about).find(|other| other.what == What::Tried && other.number <= number);
@@ -481,7 +482,7 @@ fn undo(space: Option<&str>, number: u64, terminal: Terminal) -> Result<(), Fail
     say_done(&format!("{}; tuners leave it alone from now on", action.inverse()), terminal)
 }
 
-/// Gives an order to a tuner of a library, and says what came of it.
+/// Sends an order to the tuner of a library, and prints its answer.
 fn order(session: &Path, order: &Order, terminal: Terminal) -> Result<(), Failure> {
     let tool = match order {
         Order::Undo(_) => UNDO,

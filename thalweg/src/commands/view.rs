@@ -60,7 +60,7 @@ pub(crate) struct Arguments {
     no_open: bool,
 }
 
-/// The least interval: a viewer sees no faster changes, and they would cost time.
+/// The shortest interval between updates: a viewer sees no faster changes, which would only cost time.
 const EVERY_MIN: Duration = Duration::from_millis(50);
 
 pub(crate) fn main(arguments: &Arguments) -> Result<(), Failure> {
@@ -95,7 +95,7 @@ pub(crate) fn main(arguments: &Arguments) -> Result<(), Failure> {
     })
 }
 
-/// The other run as JSON, with a comparison if this run has ended.
+/// The run to compare with, as JSON, with a comparison if this run has ended.
 fn other(older: &str, path: &Path) -> Result<Vec<u8>, Failure> {
     let follower = thalweg_monitor::Follower::open(path, 1).map_err(Failure::usage)?;
     let newer = Some(path).filter(|_| !follower.is_running());
@@ -105,8 +105,8 @@ fn other(older: &str, path: &Path) -> Result<Vec<u8>, Failure> {
         .map_err(|error| Failure::run("cannot write the other run's report", error))
 }
 
-/// The token of a server at this port: that of a former server at the port, so that open pages can connect
-/// again.
+/// The token of a server at the port `port`. A server that is started again at a port takes the token of the
+/// former server there, so that open pages can connect again.
 fn token(port: u16) -> std::io::Result<String> {
     let place =
         spaces::parent().ok().filter(|_| port != 0).map(|folder| folder.join(format!("view-{port}.token")));
@@ -115,7 +115,7 @@ fn token(port: u16) -> std::io::Result<String> {
     }
     let token = new_token()?;
     if let Some(place) = place {
-        // Errors are ignored: the next server then has another address.
+        // If the token cannot be stored, the next server at this port has another address.
         let _ = std::fs::remove_file(&place);
         let file = std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&place);
         let _ = file.and_then(|mut file| file.write_all(token.as_bytes()));
@@ -123,7 +123,8 @@ fn token(port: u16) -> std::io::Result<String> {
     Ok(token)
 }
 
-/// The token in this file, if the file belongs to this user and no other user can have read or written it.
+/// The token stored in the file `place`, if the file belongs to this user and no other user can have read or
+/// written it.
 fn kept_token(place: &Path) -> Option<String> {
     let about = std::fs::symlink_metadata(place).ok()?;
     let us = std::fs::metadata("/proc/self").ok()?.uid();
@@ -132,7 +133,7 @@ fn kept_token(place: &Path) -> Option<String> {
     (token.len() == 32 && token.bytes().all(|byte| byte.is_ascii_hexdigit())).then_some(token)
 }
 
-/// 128 random bits in hexadecimal.
+/// A new token: 128 random bits in hexadecimal.
 fn new_token() -> std::io::Result<String> {
     let mut bytes = [0; 16];
     std::fs::File::open("/dev/urandom")?.read_exact(&mut bytes)?;

@@ -19,7 +19,7 @@ pub(crate) struct ShapeArguments {
 /// The requested layout of tables.
 #[derive(Clone, Debug)]
 pub(crate) struct Shape {
-    /// Characters in a line.
+    /// The number of characters in a line.
     pub(crate) width: usize,
     /// Whether to use colours.
     pub(crate) colour: bool,
@@ -39,7 +39,7 @@ impl Shape {
         }
     }
 
-    /// A layout of this width, with all columns that fit.
+    /// A layout of the width `width` that shows all columns that fit.
     #[cfg(test)]
     pub(crate) fn of(width: usize) -> Shape {
         Shape::new(&ShapeArguments::default(), width, false)
@@ -62,7 +62,7 @@ impl Shape {
         self.met.borrow_mut().extend(titles);
     }
 
-    /// The first title chosen that no table shown has.
+    /// The first chosen title that no shown table has.
     pub(crate) fn unknown(&self) -> Option<String> {
         let met = self.met.borrow();
         let known = |title: &&String| met.contains(title.as_str());

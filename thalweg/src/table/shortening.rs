@@ -4,11 +4,12 @@ use std::collections::{HashMap, HashSet};
 
 use super::shortened;
 
-/// Context beside the part in which names differ is kept only if it has at least this many characters.
+/// The text before and after the part in which names differ is kept only if it has at least this many
+/// characters.
 const APART_MIN: usize = 8;
 
-/// Each name in at most `width` characters, equal ones alike and different ones differently; none if no way
-/// was found.
+/// The names in at most `width` characters each, so that equal names stay equal and different names stay
+/// different; none if no way was found.
 pub(crate) fn apart(names: &[&str], width: usize) -> Option<Vec<String>> {
     let mut different: Vec<&str> = names.to_vec();
     different.sort_unstable();
@@ -37,7 +38,7 @@ fn different_ones(names: &[&str], width: usize) -> Option<Vec<String>> {
     if all_differ(&short) { fits(short, width) } else { None }
 }
 
-/// The common beginning and end of all names are shortened, and the middle stays.
+/// The common beginning and end of all names are shortened, and the differing middle is kept.
 fn around_differences(names: &[&str], width: usize) -> Option<Vec<String>> {
     let names: Vec<Vec<char>> = names.iter().map(|name| name.chars().collect()).collect();
     let shortest = names.iter().map(Vec::len).min()?;
@@ -50,7 +51,7 @@ fn around_differences(names: &[&str], width: usize) -> Option<Vec<String>> {
     kept_between(&names, from, until, width).or_else(|| kept_between(&names, head, tail, width))
 }
 
-/// The middles of the names, without their first `head` and last `tail` characters.
+/// Shortens the middles of the names, without their first `head` and last `tail` characters.
 fn kept_between(names: &[Vec<char>], head: usize, tail: usize, width: usize) -> Option<Vec<String>> {
     if width < APART_MIN {
         return None;
@@ -79,7 +80,7 @@ fn kept_between(names: &[Vec<char>], head: usize, tail: usize, width: usize) -> 
     Some(each.collect())
 }
 
-/// The first choice of a beginning and an end that keeps all names different.
+/// Cuts the names in their middles, with the longest kept beginning for which all names stay different.
 fn splits(names: &[Vec<char>], width: usize) -> Option<Vec<String>> {
     let kept = |name: &Vec<char>, head: usize| -> String {
         if name.len() <= width {
@@ -117,9 +118,9 @@ mod tests {
     #[test]
     fn what_differs_is_kept() {
         check(&["net/alpha", "net/beta"], 20, &["net/alpha", "net/beta"]);
-        // Shortened in the middle, if the names stay different.
+        // Only middles are shortened, as long as the names stay different.
         check(&["net/a/long/path/left", "net/a/long/path/right"], 14, &["net/…path/left", "net/…ath/right"]);
-        // Here the names differ in the middle.
+        // These names differ in the middle, so that part is kept.
         check(
             &["network/rounds/star[1]/filter/at/the/end", "network/rounds/star[12]/filter/at/the/end"],
             20,

@@ -1,5 +1,5 @@
-//! A browser that tests drive: Chromium by its DevTools protocol over two pipes, one JSON object each way,
-//! ended by a zero byte.
+//! A browser that tests drive: Chromium by its DevTools protocol over two pipes, through which both sides
+//! send JSON objects, each ended by a zero byte.
 #![allow(dead_code, reason = "each test binary uses its part")]
 
 use std::io::{BufRead, BufReader, Write};
@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 /// The longest time for any answer of the browser.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// The programs that are looked for.
+/// The names under which the browser is looked for.
 const PROGRAMS: [&str; 2] = ["chromium", "chromium-browser"];
 
 /// A browser with one page.
@@ -47,7 +47,7 @@ pub(crate) fn browser(test: &str) -> Option<Browser> {
 impl Browser {
     fn start(program: &str) -> Browser {
         let profile = tempfile::tempdir().expect("a temporary folder");
-        // The browser reads descriptor 3 and writes descriptor 4.
+        // The browser reads commands from descriptor 3 and writes answers to descriptor 4.
         let line = "exec \"$0\" \"$@\" 3<&0 4>&1 0</dev/null 1>/dev/null 2>&1";
         let mut command = Command::new("sh");
         command.args([
@@ -66,7 +66,7 @@ impl Browser {
         ]);
         command.args(["--force-prefers-reduced-motion", "--hide-scrollbars", "--window-size=1280,1000"]);
         command.arg(format!("--user-data-dir={}", profile.path().display()));
-        // Chromium's other files go into the test's folder as well.
+        // Chromium writes its other files into the test's folder as well.
         command.env("HOME", profile.path()).env("TMPDIR", profile.path());
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
         let mut child = command.spawn().expect("a shell starts");
@@ -103,7 +103,7 @@ impl Browser {
         browser
     }
 
-    /// Calls a method of the protocol.
+    /// Calls a method of the DevTools protocol, and returns its result.
     pub(crate) fn call(&mut self, method: &str, parameters: Value) -> Value {
         self.next += 1;
         let id = self.next;
@@ -176,7 +176,8 @@ impl Browser {
         self.call("Input.dispatchMouseEvent", asked);
     }
 
-    /// Exceptions, errors on the console, and violations of the policy.
+    /// What went wrong on the page: exceptions, errors on the console, and violations of the content-security
+    /// policy.
     pub(crate) fn troubles(&self) -> Vec<&Value> {
         let is_trouble = |event: &&Value| match event["method"].as_str() {
             Some("Runtime.exceptionThrown") => true,
@@ -196,7 +197,7 @@ impl Browser {
 
 impl Drop for Browser {
     fn drop(&mut self) {
-        // The browser ends with its children after this message; else it is killed.
+        // After this message the browser ends with its child processes; if it does not end, it is killed.
         let _ = self.input.write_all(b"{\"id\":0,\"method\":\"Browser.close\"}\0");
         let until = Instant::now() + Duration::from_secs(10);
         while self.child.try_wait().is_ok_and(|status| status.is_none()) {

@@ -1,4 +1,5 @@
-/* Boxes that are slow for one known reason each. What each takes of a record is its tag <n>, which it emits as it came. */
+/* Boxes that are slow for one known reason each. Each box takes the tag <n> of a record and emits the tag
+ * unchanged. */
 #define _GNU_SOURCE
 #include "thalweg.h"
 
@@ -24,7 +25,7 @@
         return THALWEG_DONE;                                                                                         \
     }
 
-/* Uses a processor for so many microseconds of its time. */
+/* Computes until the thread has used the processor for `us` microseconds. */
 static void compute(long us) {
     struct timespec begun, now;
     clock_gettime(CLOCK_THREAD_CPUTIME_ID, &begun);
@@ -39,14 +40,16 @@ static void pause_for(long us) {
 static pthread_mutex_t shared = PTHREAD_MUTEX_INITIALIZER, other = PTHREAD_MUTEX_INITIALIZER;
 static _Atomic int spinning;
 
-/* The lock is held while something else is waited for, as is the lock of a connection to a data base. */
+/* Holds a lock during a pause; a program does so that keeps a connection to a data base locked while it waits
+ * for the answer. */
 static void hold(long us) {
     pthread_mutex_lock(&shared);
     pause_for(us);
     pthread_mutex_unlock(&shared);
 }
 
-/* All threads but the first that comes wait for a lock that is held for long; many of them compute in it. */
+/* Holds a lock while it computes, so all other threads wait for the lock; the lock's holder differs from time
+ * to time. */
 static void compute_in_lock(long us) {
     pthread_mutex_lock(&shared);
     compute(us);
@@ -59,7 +62,8 @@ static void spin_for_lock(long us) {
     atomic_store(&spinning, 0);
 }
 
-/* Two locks, in this order or in the opposite one; each is held long enough for the other to be taken meanwhile. */
+/* Takes two locks, the first long before the second, so that two threads that take them in opposite order
+ * soon wait for each other. */
 static void both(pthread_mutex_t *first, pthread_mutex_t *second) {
     pthread_mutex_lock(first);
     pause_for(300000);

@@ -25,7 +25,7 @@ impl Run {
         Run::start_in(tempfile::tempdir().expect("a temporary folder"), text, &[])
     }
 
-    /// Starts such a run in a folder, with more arguments.
+    /// Starts such a run in the given folder, with more arguments.
     pub(crate) fn start_in(folder: tempfile::TempDir, text: &str, arguments: &[&str]) -> Run {
         let net = write(folder.path(), "first.snet", text);
         let mut command = thalweg();
@@ -34,7 +34,7 @@ impl Run {
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let run = Run { child: command.spawn().expect("thalweg starts"), folder };
         let until = Instant::now() + Duration::from_secs(20);
-        // The file's magic number is written last.
+        // The run is ready when the mailbox has its magic number, which is written last.
         let made = |bytes: Vec<u8>| bytes.get(..8).is_some_and(|magic| magic != [0; 8]);
         while !std::fs::read(run.space().join("mailbox")).is_ok_and(made) {
             assert!(Instant::now() < until, "no mailbox");
@@ -61,7 +61,7 @@ impl Run {
         String::from_utf8(output.stdout).expect("text")
     }
 
-    /// Waits for the end. Returns the run's messages.
+    /// Waits for the end. Returns the messages that the run printed.
     pub(crate) fn end(mut self, code: i32) -> String {
         let mut said = String::new();
         self.child.stderr.take().expect("piped").read_to_string(&mut said).expect("text");

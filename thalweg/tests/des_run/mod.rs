@@ -1,4 +1,4 @@
-//! The DES network on a made file, run by the program as a user would.
+//! The DES network on a generated file, run by the program as a user would.
 #![allow(dead_code, reason = "each test binary uses its part")]
 
 use std::path::{Path, PathBuf};
@@ -7,9 +7,9 @@ use std::sync::OnceLock;
 
 use thalweg_chance::Chance;
 
-/// The key of all these runs, as OpenSSL's `-K` wants it.
+/// The key with which all these runs encrypt, in the form of OpenSSL's option `-K`.
 pub(crate) const KEY_HEX: &str = "133457799bbcdff1";
-/// The same key as a record's label.
+/// The same key, as a label that is added to each record.
 pub(crate) const WITH: &str = r#"{"key": {"$base64": "EzRXeZu83/E="}}"#;
 
 /// The program under test.
@@ -17,13 +17,13 @@ pub(crate) fn thalweg() -> Command {
     Command::new(env!("CARGO_BIN_EXE_thalweg"))
 }
 
-/// The library of the DES boxes, built once if need be.
+/// The library of the DES boxes, which is built by the first call if necessary.
 pub(crate) fn library() -> &'static Path {
     static LIBRARY: OnceLock<PathBuf> = OnceLock::new();
     LIBRARY.get_or_init(|| library_of("app-des"))
 }
 
-/// The library of an app's boxes, built if need be.
+/// The library of an app's boxes, which is built if necessary.
 pub(crate) fn library_of(package: &str) -> PathBuf {
     let mut build = Command::new(env!("CARGO"));
     build.args(["build", "--quiet", "--locked", "-p", package]).current_dir(root());
@@ -47,7 +47,7 @@ pub(crate) fn made_file(path: &Path, bytes: usize) {
     std::fs::write(path, content).expect("a temporary folder takes files");
 }
 
-/// `thalweg run` of the DES network from `input` to `output`, quiet on standard output.
+/// `thalweg run` of the DES network from `input` to `output`, without output on standard output.
 pub(crate) fn encrypt(input: &Path, output: &Path, workers: usize, mode: &str) -> Command {
     let mut command = thalweg();
     command.arg("run").arg(root().join("apps/des/des.snet")).arg("--boxes").arg(library());

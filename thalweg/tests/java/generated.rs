@@ -8,7 +8,7 @@ enum Sort {
     Static,
     Instance,
     Synchronized,
-    /// Two methods of one name.
+    /// A pair of methods with the same name.
     Overloaded,
     /// A class whose constructor makes calls, and may throw before, in and after the constructor of its super
     /// class.
@@ -54,7 +54,7 @@ pub(crate) fn program(package: &str, seed: u64, is_ascii: bool) -> String {
     )
 }
 
-/// The body of a method: calls of others, with or without a catch, and a throw or a return.
+/// The body of a method: calls of other methods, with or without a catch clause, and a throw or a return.
 fn body(chance: &mut Chance, may_catch: bool) -> String {
     let (calls, breaks, fails) = (2 + chance.below(3), 2 + chance.below(3), 4 + chance.below(6));
     let mut text = format!(
@@ -91,8 +91,8 @@ fn told(operation: &str, body: &str) -> String {
 
 fn member(package: &str, name: &str, n: usize, sort: Sort, chance: &mut Chance) -> String {
     let full = format!("{package}.Program.{name}");
-    // A lambda has no probe: if a lambda catches an exception, the end of the constructor from whose super
-    // class it came is not recorded.
+    // A lambda has no probe: if a lambda catches an exception, and the exception came from a super class's
+    // constructor, the end of the calling constructor is not recorded.
     let body = body(chance, sort != Sort::Lambda);
     match sort {
         Sort::Static => format!(

@@ -29,7 +29,7 @@ impl Page {
         Page { path, as_read: text.clone(), text }
     }
 
-    /// The pieces, in order; prose paragraph by paragraph.
+    /// The pieces of the page in order; text between blocks is split into paragraphs.
     pub(crate) fn blocks(&self) -> impl Iterator<Item = Block<'_>> {
         self.text.split("```").enumerate().flat_map(|(i, part)| -> Vec<Block<'_>> {
             if i % 2 == 0 {
@@ -48,8 +48,8 @@ impl Page {
             .map(|(fence, text)| Block { fence, text })
     }
 
-    /// Replaces the blocks with this fence, each by the text that `anew` makes from the `snet` block before
-    /// it.
+    /// Replaces each block with the fence `fence` by the text that `anew` makes of the last `snet` block
+    /// before the replaced one.
     pub(crate) fn replace(&mut self, fence: &str, anew: impl Fn(&str) -> String) {
         let mut network = "";
         let mut out = Vec::new();
@@ -89,7 +89,7 @@ impl fmt::Display for Page {
     }
 }
 
-/// Whether a line is as shown, where `…` stands for anything.
+/// Whether a line is equal to the line `shown`, in which `…` stands for any characters.
 pub(crate) fn is_as_shown(line: &str, shown: &str) -> bool {
     let mut parts = shown.split('…');
     let Some(mut rest) = parts.next().and_then(|start| line.strip_prefix(start)) else { return false };
@@ -109,7 +109,7 @@ pub(crate) fn is_as_shown(line: &str, shown: &str) -> bool {
     true
 }
 
-/// The name in a first line `// NAME.snet`.
+/// The name that a first line `// NAME.snet` of a block gives.
 pub(crate) fn file_name(network: &str) -> &str {
     let line = network.lines().next().unwrap_or("");
     let name = line.strip_prefix("// ").or_else(|| line.strip_prefix("<!-- ")?.strip_suffix(" -->"));

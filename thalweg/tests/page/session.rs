@@ -1,8 +1,8 @@
 //! Executes the commands of a page in a shell.
 //!
 //! Blocks `console` have prompts and output; blocks `sh` have only commands, which must succeed. A comment
-//! `<!-- file: NAME -->` before a block names the file in which the reader saves the block, `<!-- test:
-//! COMMAND -->` is executed by the test alone.
+//! `<!-- file: NAME -->` before a block names the file in which the reader saves the block, the command in
+//! `<!-- test: COMMAND -->` is executed only by the test.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -19,8 +19,8 @@ struct Step {
 /// Executes the page's commands in a shell in a folder with the source tree's files, and compares the output.
 /// Returns the commands.
 ///
-/// `first` comes first in the path of programs, `chosen` selects sections, `excused` selects commands that
-/// are left out.
+/// The folder `first` comes first in the search path of programs, `chosen` selects sections of the page, and
+/// `excused` selects commands that are not executed.
 #[track_caller]
 pub(crate) fn type_in(
     page: &Page,
@@ -53,7 +53,7 @@ pub(crate) fn type_in(
     steps.iter().filter(|step| !step.line.starts_with(HIDDEN)).count()
 }
 
-/// A shell as after a login, without the test's environment except for the paths of Rust.
+/// A shell with the environment that it has after a login, and with the paths of Rust.
 fn shell(script: &str, folder: &Path, first: &[&Path]) -> Command {
     let path: Vec<String> = first.iter().map(|folder| format!("{}:", folder.display())).collect();
     let mut shell = Command::new("bash");
@@ -148,7 +148,8 @@ fn goes_on(line: &str) -> bool {
     line.ends_with('\\') || line.ends_with('|')
 }
 
-/// Whether all is as shown, where `…` stands for anything in a line, and a line `…` for any lines.
+/// Whether the output is as shown, where `…` stands for any characters of a line, and a line `…` for any
+/// number of lines.
 fn is_as_shown(said: &str, shown: &str) -> bool {
     let said: Vec<&str> = said.lines().collect();
     let shown: Vec<&str> = shown.lines().collect();

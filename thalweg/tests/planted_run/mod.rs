@@ -48,7 +48,8 @@ struct Stage {
     outputs: Vec<Out<u64>>,
     next_input: usize,
     next_output: usize,
-    /// The number of messages still to be written for the present message; `None` if none was read.
+    /// The number of messages still to be written for the present message, and the present message; `None` if
+    /// no message was read.
     owes: u64,
     message: Option<u64>,
 }
@@ -71,7 +72,8 @@ impl Stage {
         true
     }
 
-    /// Advances to the next input after the present one was read or has ended. Returns whether there is one.
+    /// Advances to the next input after the present one was read or has ended. Returns whether there is a
+    /// next input.
     fn turn(&mut self, ended: bool) -> bool {
         if ended {
             self.inputs.remove(self.next_input);
@@ -110,7 +112,7 @@ impl Task for Stage {
     }
 }
 
-/// A space in a directory of its own, gone with the test.
+/// A directory for the space of one test, which is removed at the end.
 pub(crate) struct Place(pub(crate) PathBuf);
 
 impl Place {
@@ -131,7 +133,7 @@ pub(crate) fn space_in(place: &Place) -> Space {
     space_of_blocks(place, 1 << 20)
 }
 
-/// A space whose elements are rings of 64 MiB, with blocks of this many bytes.
+/// A space whose elements are rings of 64 MiB, with blocks of `block_bytes` bytes.
 pub(crate) fn space_of_blocks(place: &Place, block_bytes: usize) -> Space {
     let block_count = (64 << 20) / block_bytes;
     Space::create(SpaceOptions {

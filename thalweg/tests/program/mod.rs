@@ -1,4 +1,4 @@
-//! The program as a child process.
+//! Runs the program `thalweg` as a child process.
 
 use std::io::Write;
 use std::path::Path;
@@ -22,7 +22,7 @@ pub(crate) fn long_name() -> String {
 }
 
 /// A run, kept, of a network in `long.snet` whose nets and labels have names of a megabyte, two of which
-/// differ in their middle only.
+/// differ only in the middle.
 #[allow(dead_code, reason = "as above")]
 pub(crate) fn with_long_names(folder: &Path) -> std::path::PathBuf {
     let name = long_name();
@@ -50,15 +50,15 @@ pub(crate) fn fed(command: &mut Command, input: &str) -> Output {
     let mut child = started(command);
     let mut fed = child.stdin.take().expect("piped");
     let input = input.to_owned();
-    // A run that refuses its arguments does not read its input.
+    // A run that rejects its arguments does not read its input.
     let feeding = std::thread::spawn(move || _ = fed.write_all(input.as_bytes()));
     let output = child.wait_with_output().expect("it ends");
     feeding.join().expect("it only writes");
     output
 }
 
-/// A run that is killed when dropped. Its space is in a folder of the test, because a killed run leaves its
-/// space behind.
+/// A run that is killed when dropped. The run's space is in a folder of the test, because a killed run leaves
+/// its space behind.
 #[allow(dead_code, reason = "as above")]
 pub(crate) struct Killed {
     pub(crate) child: Child,

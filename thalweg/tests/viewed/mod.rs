@@ -20,7 +20,7 @@ impl View {
         View::started(Command::new(env!("CARGO_BIN_EXE_thalweg")), space, more)
     }
 
-    /// Starts the server by a command with its environment.
+    /// Starts the server by `command`, whose environment is kept.
     pub(crate) fn started(mut command: Command, space: &Path, more: &[&str]) -> View {
         command.arg("view").arg(space).args(["--no-open", "--every", "100ms"]);
         if !more.contains(&"--window") {
@@ -50,12 +50,12 @@ impl View {
         answer
     }
 
-    /// The body of the answer to a path with the token.
+    /// The body of the answer to a request for `path` with the server's token.
     pub(crate) fn body(&self, path: &str) -> String {
         let and = if path.contains('?') { '&' } else { '?' };
         let until = Instant::now() + Duration::from_secs(60);
         let mut answer = String::from("HTTP/1.1 503");
-        // Nothing was measured yet.
+        // The answer is 503 until the first measurement is complete.
         while answer.starts_with("HTTP/1.1 503") && Instant::now() < until {
             answer = self.get(&format!("{path}{and}token={}", self.token()), "");
         }
@@ -76,7 +76,7 @@ impl Drop for View {
     }
 }
 
-/// A run that goes on as long as its input does.
+/// A run that goes on until its input ends.
 pub(crate) fn live() -> (Run, std::thread::JoinHandle<()>) {
     let net = "net first connect [{<n>} -> {<n = n + 1>}] .. [{<n>} -> {<n = n + 1>}];";
     let mut run =

@@ -1,4 +1,5 @@
-//! Compares two ways by turns: by how much the second is better, and with what certainty.
+//! Compares two ways of running by turns, and computes by how much the second is better, and with what
+//! certainty.
 //!
 //! Each pair of windows gives one sample `d_k`, the logarithm of the ratio of scores. The gain is `exp(mean
 //! d) − 1`. The bounds of the gain are those of Student's t on `n − 1` degrees of freedom, one-sided at 99 %,
@@ -6,14 +7,15 @@
 
 /// Student's t, one-sided 99 %, for 1 to 10 degrees of freedom.
 const T99: [f64; 10] = [31.821, 6.965, 4.541, 3.747, 3.365, 3.143, 2.998, 2.896, 2.821, 2.764];
-/// The least uncertainty of a comparison: short windows that agree exactly do not make it certain.
+/// The least uncertainty of a comparison: short windows that agree exactly do not make the comparison
+/// certain.
 const SCATTER_MIN: f64 = 0.002;
 
 /// The pairs of windows so far.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Comparison {
     ratios: Vec<f64>,
-    /// The sum of the logarithms of the first ways' scores.
+    /// The sum of the logarithms of the scores of the first way.
     firsts: f64,
 }
 
@@ -22,9 +24,9 @@ pub(crate) struct Comparison {
 pub struct Gain {
     /// The estimated gain.
     pub mean: f64,
-    /// The gain is at least this, in 99 of 100 cases.
+    /// The gain is at least this value, in 99 of 100 cases.
     pub least: f64,
-    /// The gain is at most this, in 99 of 100 cases.
+    /// The gain is at most this value, in 99 of 100 cases.
     pub most: f64,
     /// The number of pairs of windows that were compared.
     pub pairs: usize,
@@ -76,8 +78,8 @@ mod tests {
             comparison.add(100.0, 100.0 * ratio);
         }
         let gain = comparison.gain().unwrap();
-        // ln: 0.09531, 0.18232, 0.13976; mean 0.13913, deviation 0.04351, half-width 6.965 · 0.04351 / √3 =
-        // 0.17497.
+        // By hand: the logarithms are 0.09531, 0.18232 and 0.13976; their mean is 0.13913, the deviation
+        // 0.04351, and the half-width 6.965 · 0.04351 / √3 = 0.17497.
         assert!((gain.mean - 0.13913_f64.exp_m1()).abs() < 1e-4, "{gain:?}");
         assert!((gain.least - (0.13913_f64 - 0.17497).exp_m1()).abs() < 2e-4, "{gain:?}");
         assert!((gain.most - (0.13913_f64 + 0.17497).exp_m1()).abs() < 2e-4, "{gain:?}");

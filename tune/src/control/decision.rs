@@ -22,14 +22,14 @@ pub enum What {
     Undone,
     /// A person or another tool set or pinned a knob, which the tuner leaves alone from now on.
     Pinned,
-    /// An action would be tried if the tuner were allowed to.
+    /// An action would be tried, but the tuner may only report.
     Advised,
     /// The tuner ended.
     Ended,
 }
 
 impl What {
-    /// All kinds with their words in the log; their indices are their numbers in events.
+    /// All kinds with their words in the log; a kind's index in this list is its number in events.
     pub const ALL: [(What, &'static str); 9] = [
         (What::Began, "began"),
         (What::Changed, "changed"),
@@ -47,7 +47,7 @@ impl What {
         What::ALL.iter().find(|(what, _)| *what == self).map_or("", |(_, word)| word)
     }
 
-    /// The kind that this word stands for.
+    /// The kind for which the word `word` stands.
     pub fn of_word(word: &str) -> Option<What> {
         What::ALL.iter().find(|(_, known)| *known == word).map(|(what, _)| *what)
     }
@@ -72,7 +72,7 @@ pub struct Decision {
     pub action: Option<Action>,
     /// The action in words.
     pub change: String,
-    /// The model or rule that proposed it.
+    /// The model or rule that proposed the action.
     pub model: String,
     /// The gain that the model expected.
     pub predicted: Option<f64>,

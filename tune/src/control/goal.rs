@@ -1,4 +1,4 @@
-//! The goal of tuning a run, and the limits that must not be broken meanwhile.
+//! The goal of tuning a run, and the limits that must hold during tuning.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,8 +7,8 @@ use thalweg_pack::Unit;
 
 use super::seen::Seen;
 
-/// The measure to improve. Goals other than throughput keep a given rate, or else the rate at which the run
-/// was found.
+/// The measure to improve. Goals other than throughput keep the rate that the user states, or else the rate
+/// that the run had at the start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Goal {
     /// More messages a second.
@@ -47,7 +47,7 @@ impl Goal {
         (score.is_finite() && score > 0.0).then_some(score)
     }
 
-    /// Whether the rate is a condition and not the goal.
+    /// Whether keeping the rate is a condition of the goal, and not the goal itself.
     pub fn keeps_the_rate(self) -> bool {
         self != Goal::Throughput
     }
@@ -76,7 +76,7 @@ impl FromStr for Goal {
 pub struct Guard {
     text: String,
     measure: Measure,
-    /// Whether the measure must stay below the limit; otherwise it must stay above.
+    /// Whether the measure must stay below the limit; otherwise it must stay above the limit.
     below: bool,
     limit: f64,
 }
@@ -125,22 +125,22 @@ pub enum Judged {
     Holds,
     /// The guard is broken.
     Broken,
-    /// The guard's measure was not known.
+    /// The measure of the guard was not known in the window.
     Unknown,
 }
 
 impl Guard {
-    /// A guard that requires at least this rate.
+    /// A guard that the rate must be at least this high.
     pub fn rate_at_least(per_s: f64) -> Guard {
         Guard { text: format!("rate>{per_s:.0}"), measure: Measure::Rate, below: false, limit: per_s }
     }
 
-    /// Whether the guard needs the latencies of single messages.
+    /// Whether the guard needs the latencies of single messages to be measured.
     pub fn needs_messages(&self) -> bool {
         self.measure == Measure::P99
     }
 
-    /// Whether the guard needs the failed records.
+    /// Whether the guard needs the number of failed records.
     pub fn needs_failures(&self) -> bool {
         self.measure == Measure::Errors
     }

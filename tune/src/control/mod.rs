@@ -1,5 +1,5 @@
 //! The controller decides when to try which action, and whether to keep it. The controller is a state machine
-//! without a clock and without a run of its own: it gets the measurements window by window, and returns what
+//! without a clock and without access to a run: it gets the measurements window by window, and returns what
 //! to do next.
 //!
 //! ```text
@@ -13,9 +13,9 @@
 //! **Bounds.** The cost of trials is counted as the part of the flow that was missing while the new values
 //! were in force; a trial begins only while that cost is below half a second and 1 % of the time so far
 //! ([`Policy`]). One trial costs at most its own time, so the flow over a whole run is at least `1 − 1 % −
-//! (0.5 s + one trial) / time` of what it would have been, where taking a value back gives back the rate (a
-//! run with hysteresis may stay slower than it was). The inverse of a kept action counts as failed, so two
-//! values never alternate.
+//! (0.5 s + one trial) / time` of what it would have been without the tuner, provided that the former value
+//! brings back the former rate (a run with hysteresis may stay slower than it was). The inverse of a kept
+//! action counts as failed, so two values never alternate.
 
 mod comparison;
 mod decision;
@@ -39,10 +39,10 @@ pub use seen::Seen;
 /// The parameters of a controller's decisions.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Policy {
-    /// The least gain, with certainty, for which a change is kept.
+    /// A change is only kept if its gain is at least this value with certainty.
     pub gain_min: f64,
-    /// The number of windows after each change that are not compared, because messages from before still
-    /// leave.
+    /// The number of windows after each change that are not compared, because messages that entered before
+    /// the change still leave.
     pub settle: usize,
     /// The least number of pairs of windows that are compared.
     pub pairs_min: usize,
@@ -52,7 +52,7 @@ pub struct Policy {
     pub harm: f64,
     /// For how many seconds an action that failed is not tried again; the time doubles with each failure.
     pub rest: f64,
-    /// The longest such time.
+    /// The longest time for which an action that failed is not tried again.
     pub rest_max: f64,
     /// The greatest cost of trials, in seconds of flow.
     pub cost: f64,
@@ -86,7 +86,7 @@ pub enum Order {
     Wait,
     /// Apply the action's new values for now.
     Try(Action),
-    /// Apply the values before the action for now.
+    /// Apply the former values for now.
     Former(Action),
     /// Let the action's values stay.
     Keep(Action),
@@ -100,11 +100,11 @@ struct Trial {
     candidate: Candidate,
     scores: Comparison,
     rates: Comparison,
-    /// The score and rate of this pair's first window, after it was measured.
+    /// The score and rate of the first window of the present pair, if that window was measured already.
     half: Option<(f64, f64)>,
     /// Whether the new values are in force.
     is_on: bool,
-    /// Guards that were broken before the trial, so the trial does not count as the cause.
+    /// The guards that were broken before the trial began, for which the trial is therefore not the cause.
     broken_before: Vec<usize>,
     unknown: usize,
 }
@@ -113,17 +113,17 @@ struct Trial {
 #[derive(Clone, Debug)]
 struct Watch {
     action: Action,
-    /// The score before the change.
+    /// The score that the run had before the change.
     former: f64,
     scores: Vec<f64>,
 }
 
-/// The number of windows for which a kept change is watched, and by how much they may be worse than those
-/// before it.
+/// The number of windows for which a kept change is watched; the next constant says by how much these windows
+/// may be worse than those before the change.
 const WATCHED: usize = 3;
 const WATCHED_LOSS: f64 = 0.05;
 
-/// An action that did not help.
+/// An action that did not help, and when it may be tried again.
 #[derive(Clone, Copy, Debug)]
 struct Failure {
     until: f64,
@@ -148,7 +148,7 @@ pub struct Controller {
     /// The number of consecutive windows from which nothing could be measured.
     blind: usize,
     failures: HashMap<String, Failure>,
-    /// The weight of each model: the fraction of its predicted gains that came true.
+    /// The weight of each model: the fraction of the gains that it predicted which came true.
     trust: HashMap<String, f64>,
     pinned: HashSet<String>,
     kept: Vec<Action>,
@@ -199,7 +199,7 @@ impl Controller {
         std::mem::take(&mut self.told)
     }
 
-    /// The candidate on trial.
+    /// The candidate that is on trial now.
     pub fn trial(&self) -> Option<&Candidate> {
         self.trial.as_ref().map(|trial| &trial.candidate)
     }
@@ -214,13 +214,13 @@ impl Controller {
         self.cost
     }
 
-    /// Whether the tuner leaves this knob alone.
+    /// Whether the tuner leaves the knob `knob` alone.
     pub fn is_pinned(&self, name: &str) -> bool {
         self.pinned.contains(name)
     }
 
-    /// Leaves a knob alone from now on. If a trial changes it, the trial ends, and the other changes of the
-    /// trial are taken back.
+    /// Makes the tuner leave a knob alone from now on. If a trial changes it, the trial ends, and the other
+    /// changes of the trial are taken back.
     pub fn pin(&mut self, name: &str, why: &str) -> Order {
         if !self.pinned.insert(name.to_owned()) {
             return Order::Wait;
@@ -292,7 +292,7 @@ impl Controller {
         first || gone_on >= seen.lasted / 2.0
     }
 
-    /// Handles a window without a measurement. A trial ends after several of them, because it cannot be
+    /// Handles a window without a measurement. A trial ends after several such windows, because it cannot be
     /// judged.
     fn blind(&mut self) -> Order {
         self.blind += 1;
@@ -337,7 +337,7 @@ impl Controller {
         self.tell(What::Tried, Some(&candidate), None, candidate.why.clone());
         let action = candidate.action.clone();
         let (scores, rates) = (Comparison::default(), Comparison::default());
-        // The window that was just seen is the first half of the first pair.
+        // The window that was just measured, before the change, is the first half of the first pair.
         let half = Some((score, seen.rate));
         let (broken_before, is_on) = (broken, true);
         self.trial = Some(Trial { candidate, scores, rates, half, is_on, broken_before, unknown: 0 });
@@ -389,7 +389,7 @@ impl Controller {
         candidates.into_iter().filter(may).max_by(|a, b| hoped(a).total_cmp(&hoped(b)))
     }
 
-    /// Whether trials have cost so little that one more may begin.
+    /// Whether trials have cost so little that another trial may begin.
     fn may_cost(&self) -> bool {
         let so_far = self.begun.map_or(0.0, |begun| self.last - begun);
         self.cost < self.policy.cost + self.policy.cost_share * so_far
@@ -423,7 +423,8 @@ impl Controller {
             return Order::Wait;
         }
         let Some((other, other_rate)) = trial.half.take() else {
-            // This window is the first half of a pair; in the second half the other values are in force.
+            // The present window is the first half of a pair; in the second half the other values are in
+            // force.
             trial.half = Some((score, seen.rate));
             return self.turn(trial);
         };
@@ -442,8 +443,8 @@ impl Controller {
         self.judge(trial)
     }
 
-    /// Decides after a pair of windows, or continues with the next pair in the other order, so a drift
-    /// favours neither.
+    /// Decides after a pair of windows, or continues with the next pair in the other order, so a drift of the
+    /// rate favours neither the former nor the new values.
     fn judge(&mut self, trial: Trial) -> Order {
         let Policy { pairs_min, pairs_max, gain_min, .. } = self.policy;
         let gain = trial.scores.gain().filter(|gain| gain.pairs >= pairs_min);
@@ -461,11 +462,11 @@ impl Controller {
         if gain.pairs >= pairs_max {
             return self.take_back(trial, "whether it gains is not clear".to_owned());
         }
-        // The present values stay for the first window of the next pair.
+        // The present values stay in force for the first window of the next pair.
         Order::Wait.with(|| self.trial = Some(trial))
     }
 
-    /// Switches between the former and the new values.
+    /// Puts the new values into force if the former ones are in force, and the former values otherwise.
     fn turn(&mut self, mut trial: Trial) -> Order {
         trial.is_on = !trial.is_on;
         let action = trial.candidate.action.clone();
@@ -540,7 +541,7 @@ impl Order {
 }
 
 impl Candidate {
-    /// An action that no model proposed.
+    /// A candidate with an action that no model proposed.
     fn of(action: Action) -> Candidate {
         Candidate { action, model: String::new(), gain: f64::NAN, why: String::new() }
     }

@@ -1,4 +1,5 @@
-//! Tests the controller on simulated plants: its cost, its final state, and that it settles.
+//! Tests the controller on simulated plants: tests what its trials cost, in which state it leaves the plant,
+//! and that it settles.
 
 use proptest::prelude::*;
 use thalweg_chance::Chance;
@@ -17,7 +18,7 @@ struct Plant {
     noise: f64,
     /// The number of windows until a change has its full effect.
     delay: usize,
-    /// By this fraction a value is worse if it is reached from above.
+    /// The fraction by which the rate at a value is lower if the value was reached from above.
     hysteresis: f64,
     value: usize,
     felt: Vec<usize>,
@@ -35,20 +36,20 @@ impl Plant {
         self.value = value as usize;
     }
 
-    /// The rate of the next window, without noise and with it.
+    /// The rates of the next window: the rate without noise, and the rate with noise.
     fn window(&mut self) -> (f64, f64) {
         self.felt.push(self.value);
         let until = self.felt.len() - self.delay.min(self.felt.len() - 1);
         let felt = self.felt[until - 1];
-        // The last different value shows from which side the value was reached.
+        // The last value that differs from the present one shows from which side the present one was reached.
         let before = self.felt[..until].iter().rev().find(|&&value| value != felt);
         let loss = if before.is_some_and(|&value| value > felt) { 1.0 - self.hysteresis } else { 1.0 };
         let rate = self.response[felt] * loss;
         (rate, rate * (1.0 + self.noise * (2.0 * self.chance.uniform() - 1.0)))
     }
 
-    /// A model without knowledge, which proposes one step up, one down, and four up, and expects 5 % from
-    /// each.
+    /// A model without knowledge, which proposes one step and four steps, up and down, and expects a gain of
+    /// 5 % from each.
     fn propose(&self) -> Vec<Candidate> {
         let now = self.value as i64;
         let to = [now + 1, now - 1, now + 4, now - 4].into_iter();
@@ -71,7 +72,7 @@ struct Outcome {
     tried: usize,
 }
 
-/// Runs a plant for this many windows; `lie` changes the measurements.
+/// Runs a plant for `windows` windows; `lie` may change the measurements that the controller gets.
 fn run(plant: &mut Plant, guards: Vec<Guard>, windows: usize, lie: impl Fn(usize, &mut Seen)) -> Outcome {
     let mut controller = Controller::new(Goal::Throughput, guards, Policy::default(), 0);
     let (start, mut done) = (plant.response[plant.value], 0.0);
@@ -102,7 +103,7 @@ fn run(plant: &mut Plant, guards: Vec<Guard>, windows: usize, lie: impl Fn(usize
 
 fn honest(_: usize, _: &mut Seen) {}
 
-/// A hill with its top at 6.
+/// The plant's rates make a hill with its top at the value 6.
 fn hill() -> Vec<f64> {
     (0..11).map(|x| 1000.0 * (1.0 - 0.012 * f64::from((x - 6_i32).pow(2)))).collect()
 }
@@ -188,7 +189,7 @@ fn what_a_person_set_ends_the_trial_and_is_left_alone() {
 
 #[test]
 fn a_regime_that_changes_opens_what_had_failed() {
-    // The top is at 0 first, then at 10.
+    // The best value is 0 at first, and 10 later.
     let down: Vec<f64> = (0..11).map(|x| 1000.0 - 30.0 * f64::from(x)).collect();
     let mut plant = Plant::new(down.clone(), 0.01, 4);
     let mut controller = Controller::new(Goal::Throughput, Vec::new(), Policy::default(), 0);
@@ -224,11 +225,12 @@ proptest! {
     ) {
         let mut plant = Plant { delay, hysteresis, value, felt: vec![value], ..Plant::new(response, noise, seed) };
         let outcome = run(&mut plant, Vec::new(), 1500, honest);
-        // A trial of a higher value returns from above, and no tuner can recover the loss by hysteresis.
+        // A trial of a higher value ends with a return from above, and no tuner can avoid the loss by
+        // hysteresis.
         let least = 0.96 * (1.0 - hysteresis);
         prop_assert!(outcome.part > least, "{:.3} of the untouched run, at least {:.3}", outcome.part, least);
-        // In 300 s the number of decisions is bounded, because each kept action gains at least 2 %, and a
-        // failed one rests for twice as long each time.
+        // In 300 s the number of decisions is bounded, because each kept action gains at least 2 %, and an
+        // action that failed rests for twice as long each time.
         prop_assert!(outcome.kept <= 24 && outcome.tried <= 120, "{} kept, {} tried", outcome.kept, outcome.tried);
     }
 

@@ -2,17 +2,17 @@
 //! mean (Page, Biometrika 1954).
 //!
 //! The test uses the logarithms `x_k` of the scores, with their mean `m` so far and their scatter `s` from
-//! one to the next. The test sums `u_k = max(0, u_{k-1} + (x_k − m) − δ)` upwards and in the same way
-//! downwards. If a sum exceeds `λ` the regime has changed, with `δ = max(1 %, s/2)` and `λ = max(20 %, 6 s)`.
-//! So a step of 30 % is seen within two or three windows, and noise is not.
+//! one to the next. The test sums `u_k = max(0, u_{k-1} + (x_k − m) − δ)` for changes upwards, and a mirrored
+//! sum for changes downwards. If a sum exceeds `λ` the regime has changed, where `δ = max(1 %, s/2)` and `λ =
+//! max(20 %, 6 s)`. Therefore a step of 30 % is seen within two or three windows, and noise is not.
 
 /// The number of windows after which a regime counts as stable.
 const STABLE: usize = 3;
-/// The least change that counts.
+/// The least change of the mean that counts as a change.
 const DELTA: f64 = 0.01;
 /// The least threshold of the sums, above which the regime has changed.
 const LAMBDA: f64 = 0.2;
-/// The fraction of the work that has to move to other components for a change of regime regardless of the
+/// If at least this fraction of the work moves to other components, the regime has changed, whatever the
 /// score.
 const SHIFT: f64 = 0.25;
 
@@ -28,7 +28,8 @@ pub(super) struct Regime {
 }
 
 impl Regime {
-    /// Adds a score. Returns true if the regime changed; then this is the first window of the new one.
+    /// Adds a score. Returns true if the regime changed; the present window is then the first one of the new
+    /// regime.
     pub(super) fn take(&mut self, score: f64, shift: f64) -> bool {
         let x = score.ln();
         if self.count == 0 {
@@ -40,8 +41,8 @@ impl Regime {
             return true;
         }
         let step = (x - self.last).abs();
-        // A step counts towards the scatter with at most twice the scatter so far; otherwise the first change
-        // would hide itself.
+        // A step counts towards the scatter with at most twice the scatter so far; otherwise the first large
+        // step would raise the scatter so much that it would not be noticed.
         let believed = if self.count < STABLE { step } else { step.min(2.0 * self.scatter.max(DELTA)) };
         let weight = 1.0 / (self.count as f64).min(16.0);
         let delta = DELTA.max(self.scatter / 2.0);

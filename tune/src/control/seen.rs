@@ -14,7 +14,7 @@ pub struct Seen {
     pub processors: f64,
     /// Mean time of a message in the network, in seconds.
     pub latency: f64,
-    /// The time that 99 of 100 messages do not exceed, in seconds.
+    /// The time in the network that 99 of 100 messages do not exceed, in seconds.
     pub p99: f64,
     /// Memory of the run, in bytes.
     pub memory: f64,
@@ -22,12 +22,12 @@ pub struct Seen {
     pub held: f64,
     /// Records that failed, per second.
     pub errors: f64,
-    /// The difference from the last window: the fraction of all work that other components do now.
+    /// The change since the last window: the fraction of all work that other components do now.
     pub shift: f64,
 }
 
 impl Seen {
-    /// A window of which only the time is known.
+    /// A window of which nothing but the time is known.
     pub fn nothing(at: f64, lasted: f64) -> Seen {
         let unknown = f64::NAN;
         Seen {

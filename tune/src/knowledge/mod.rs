@@ -10,9 +10,9 @@ use crate::live::Window;
 
 /// The pack that comes with the program.
 const OURS: &str = include_str!("../../packs/network.toml");
-/// The area of packs about networks.
+/// The area that packs about networks state.
 const AREA: &str = "network";
-/// The expected gain of a change if its rule states none.
+/// The gain that is expected of a change if its rule states none.
 const GAIN: f64 = 0.05;
 
 /// The measures of a run, by the names that rules use.
@@ -71,7 +71,7 @@ impl std::fmt::Display for BadPack {
 
 impl std::error::Error for BadPack {}
 
-/// Figures in the order of the schema.
+/// The figures of a run, at the indices that their fields have in the schema.
 struct Figures(Vec<f64>);
 
 impl Values for Figures {
@@ -81,10 +81,11 @@ impl Values for Figures {
 }
 
 impl Rules {
-    /// Reads the built-in packs and further ones, given by file name and text, for a run with these settings.
+    /// Reads the built-in packs and further packs, given by file name and text, for a run that has the given
+    /// settings.
     ///
     /// # Errors
-    /// A pack has mistakes, or is not about networks.
+    /// Fails when a pack has mistakes, or is not about networks.
     pub fn read(others: &[(String, String)], settings: &[SettingView]) -> Result<Rules, BadPack> {
         let (schema, names) = schema(settings);
         let ours = ("(ours)".to_owned(), OURS.to_owned());
@@ -118,12 +119,12 @@ impl Rules {
         for pack in &self.packs {
             let measured = pack.measured(&figures);
             for (action, to) in pack.due(&measured) {
-                // Commands in packs only apply to foreign libraries.
+                // Actions that make calls are left out, because they only apply to foreign libraries.
                 let (Change::Setting { point, .. }, Some(to)) = (&action.change, to) else { continue };
                 let name = &pack.points[*point].setting;
                 let Some(setting) = settings.iter().find(|setting| setting.name == *name) else { continue };
                 let to = (to.round().max(0.0) as u64).clamp(setting.min, setting.max.max(setting.min));
-                // A value that the process only displays is no setting.
+                // A value that the process only shows cannot be set.
                 if to == setting.value || setting.undo == Some(Undo::Nothing) {
                     continue;
                 }
@@ -146,7 +147,7 @@ impl Rules {
 fn schema(settings: &[SettingView]) -> (Schema, Vec<String>) {
     let mut schema = Schema::default();
     for (name, unit) in FIELDS {
-        // A test checks that each name is unique and its unit known.
+        // A test checks that each name of a measure is unique and its unit known.
         let _ = schema.number(name, unit);
     }
     let mut names = Vec::new();
@@ -168,7 +169,7 @@ fn figures(window: &Window, rate: f64, goal: Goal, settings: &[SettingView], mac
     let on_workers = || window.tasks.iter().filter(|task| task.worker.is_some());
     let (reads, busy): (f64, f64) =
         on_workers().fold((0.0, 0.0), |(reads, busy), task| (reads + task.reads, busy + task.busy));
-    // In a network that unfolds, most tasks end before the window does, so the figures of workers are used
+    // In a network that unfolds, most tasks end before the window ends, so the figures of workers are used
     // instead of those of tasks.
     let unfolding = window.made * window.lasted / (window.made * window.lasted + window.tasks.len() as f64);
     let total: f64 = loads().sum();
@@ -214,8 +215,8 @@ mod tests {
     #[test]
     fn a_pack_with_mistakes_names_its_file_and_line() {
         let pack = "format = 1\nname = \"x\"\nabout = \"y\"\narea = \"network\"\n\n[[condition]]\nname = \"c\"\nwhen = \"run.tas > 0\"\nsays = \"z\"\n";
-        // The built-in pack names settings that do not exist here, so only the problems of the other packs
-        // are compared.
+        // The built-in pack names settings that do not exist in this test, so only the problems of the other
+        // packs are compared.
         let others = [("mine.toml".to_owned(), pack.to_owned())];
         let settings: Vec<SettingView> = ["quantum", "capacity", "unfinished", "workers", "steal", "spread"]
             .map(|name| SettingView::switch(&format!("exec.{name}")))

@@ -1,5 +1,5 @@
-//! Makes the lists of calls that a pack names in a target, and those that undo changes after the tuner was
-//! killed.
+//! Makes the lists of calls that a pack names in a target, and the calls that undo changes after the tuner
+//! was killed.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -9,8 +9,8 @@ use thalweg_pack::{Call, Given};
 
 /// How long a call may wait for a thread that enters one of the functions at which calls are made.
 pub(super) const WAIT: Duration = Duration::from_millis(500);
-/// How long a call may wait after the tuner was killed, and how long to wait for the end of another
-/// attachment.
+/// How long a call that undoes a change may wait after the tuner was killed, and how long to wait until
+/// another attachment ends.
 const BACK_WAIT: Duration = Duration::from_secs(20);
 
 /// The result of a list of calls.
@@ -22,14 +22,14 @@ pub(super) struct Came {
 }
 
 impl Came {
-    /// The value read: that of a word, or the result of the last call.
+    /// The value that was read: the value of the word `word`, or the result of the last call.
     pub(super) fn value(&self, attachment: &Attachment, word: Option<&String>) -> Result<i64, String> {
         match word {
             None => Ok(self.result),
             Some(word) => {
                 let address =
                     self.words.get(word).ok_or_else(|| format!("no call has the word `&{word}`"))?;
-                // The word is a C `int`, so its upper half stays zero.
+                // The word is a C `int`, so its upper half is not read.
                 attachment
                     .read(*address)
                     .map(|value| i64::from(value as i32))
@@ -48,8 +48,8 @@ pub(super) fn function(attachment: &Attachment, module: &str, name: &str) -> Res
     Ok(found.remove(0))
 }
 
-/// Those of the named functions that the target has: the library's, or, if it has none of that name, those of
-/// any other module.
+/// The functions of the given names in the target: those of the library, or, for a name that the library
+/// lacks, those of other modules.
 fn places(attachment: &Attachment, module: &str, at: &[String]) -> Result<Vec<Function>, String> {
     let mut found = Vec::new();
     for name in at {
@@ -113,13 +113,13 @@ pub(super) fn make(
                 }
             });
         }
-        // The result is a C `int`, so the upper half of the register is undefined.
+        // The called function returns a C `int`, so the upper half of the register is undefined.
         came.result = i64::from(attachment.call(&function, &given, &places, wait).map_err(said)? as i32);
     }
     Ok(came)
 }
 
-/// The calls that restore a value, as a line that [`put_back`] reads.
+/// The calls that restore a value, as a line of text that [`put_back`] reads.
 pub(super) fn line(module: &str, calls: &[Call], at: &[String], value: i64) -> String {
     let calls: Vec<String> = calls.iter().map(Call::to_string).collect();
     format!("{module}\t{value}\t{}\t{}\n", at.join(","), calls.join(";"))
@@ -129,8 +129,8 @@ pub(super) fn line(module: &str, calls: &[Call], at: &[String], value: i64) -> S
 /// back.
 ///
 /// # Errors
-/// The process cannot be attached to, or no thread entered a function at which calls are made; the text says
-/// which value was not restored.
+/// Fails when the process cannot be attached to, or no thread entered a function at which calls are made; the
+/// text says which value was not restored.
 pub fn put_back(pid: i32, note: &str) -> Result<usize, String> {
     if note.trim().is_empty() {
         return Ok(0);

@@ -11,9 +11,9 @@ const OURS: [(&str, &str); 3] = [
     ("mpich", include_str!("../../packs/mpich.toml")),
     ("malloc", include_str!("../../packs/malloc.toml")),
 ];
-/// The area of packs about libraries.
+/// The area that packs about libraries state.
 const AREA: &str = "library";
-/// The measures of each process, by the names that packs use.
+/// The measures of each process, with the names that packs use and their units.
 pub(super) const FIELDS: [(&str, &str); 7] = [
     ("process.descriptors", ""),
     ("process.descriptors_max", ""),
@@ -24,7 +24,7 @@ pub(super) const FIELDS: [(&str, &str); 7] = [
     ("window.lasted", "s"),
 ];
 
-/// Values indexed by the numbers of their fields.
+/// The values of fields, at the indices of their numbers.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Row(pub(super) Vec<f64>);
 
@@ -34,10 +34,10 @@ impl Values for Row {
     }
 }
 
-/// The text of a pack that comes with the program.
+/// The text of the built-in pack called `name`.
 ///
 /// # Errors
-/// There is no pack of this name.
+/// Fails when no built-in pack has this name.
 pub fn ours(name: &str) -> Result<&'static str, String> {
     if let Some((_, text)) = OURS.iter().find(|(known, _)| *known == name) {
         return Ok(text);
@@ -50,12 +50,12 @@ pub fn ours(name: &str) -> Result<&'static str, String> {
 /// Reads a pack about a library.
 ///
 /// # Errors
-/// All mistakes in the pack.
+/// Fails with all mistakes in the pack.
 pub fn read(file: &str, text: &str) -> Result<Pack, BadPack> {
     let bad = |problems| BadPack { file: file.to_owned(), text: text.to_owned(), problems };
     let mut schema = Schema::default();
     for (name, unit) in FIELDS {
-        // A test checks that each name is unique and its unit known.
+        // A test checks that each name of a measure is unique and its unit known.
         let _ = schema.number(name, unit);
     }
     let pack = Pack::read(text, &schema).map_err(bad)?;
@@ -91,15 +91,15 @@ pub fn read(file: &str, text: &str) -> Result<Pack, BadPack> {
 /// The evaluation of a pack on the measures of one process in one window.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Tried {
-    /// Measures and models with their values.
+    /// The names of measures and models, with their values.
     pub figures: Vec<(String, f64)>,
-    /// Conditions that hold, with their texts.
+    /// The conditions that hold, with the texts that explain them.
     pub holds: Vec<(String, String)>,
-    /// Points that would be set, with their values and the reason that forbids it, if any.
+    /// The points that would be set, with their values, and with the reason if something forbids the change.
     pub sets: Vec<(String, f64, Option<String>)>,
 }
 
-/// Evaluates a pack's conditions and actions on these measures, which are given by name.
+/// Evaluates a pack's conditions and actions on the given measures, which have the names of the pack.
 pub fn tried(pack: &Pack, measures: &[(String, f64)]) -> Tried {
     let value = |name: &String| {
         measures.iter().find(|(known, _)| known == name).map_or(f64::NAN, |(_, value)| *value)

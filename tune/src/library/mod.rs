@@ -4,7 +4,8 @@
 //! The tuner attaches to each process that uses the library (`target.rs`), and measures its calls window by
 //! window. If a condition of the pack holds, the action is tried in all processes at once (`trial.rs`), and
 //! kept or taken back. All changes are taken back when tuning ends. Calls of the library that are necessary
-//! for that are left as a note with the guard, which makes them if this process is killed ([`put_back`]).
+//! to take a change back are written as a note for the guard, a process that makes these calls if this
+//! process is killed ([`put_back`]).
 
 mod calls;
 mod found;

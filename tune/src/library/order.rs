@@ -6,24 +6,25 @@ use std::time::Duration;
 use thalweg_space::reader::SpaceReader;
 use thalweg_space::{Answer, Command, Error, Setting, SettingSpec, Space};
 
-/// The target of orders, and their names.
+/// The name under which a session accepts orders, and the names of the orders.
 const TARGET: &str = "tuner";
 pub(super) const UNDO: &str = "undo";
 pub(super) const PIN: &str = "pin";
-/// The setting by which the space of a session is recognised: how many decisions it has made.
+/// The setting by which other programs recognise the space of a session; its value is the number of decisions
+/// that the session has made.
 const DECISIONS: &str = "library.decisions";
 
-/// What a user asks of a session.
+/// What a user can ask of a session that tunes a library.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Order {
-    /// Put back what the decision of this number kept, and leave its setting alone.
+    /// Put back what the decision with this number kept, and do not change its setting again.
     Undo(u64),
-    /// Leave this setting alone.
+    /// Do not change this setting any more.
     Pin(String),
 }
 
 impl Order {
-    /// The order that a command gives; none if it is no order.
+    /// The order that a command gives; none if the command is no order.
     pub(super) fn read(command: &Command) -> Option<Order> {
         let [argument] = &command.arguments[..] else { return None };
         match (command.target.as_str(), command.name.as_str()) {
@@ -40,10 +41,12 @@ impl Order {
         }
     }
 
-    /// Gives the order to the session of this space, as `tool`, and waits for the answer: what was done.
+    /// Sends the order to the session with this space, under the name `tool`, and waits for the answer, which
+    /// says what was done.
     ///
     /// # Errors
-    /// The session has ended, does not answer in `patience`, or cannot carry it out: says why.
+    /// Fails when the session has ended, does not answer in the time `patience`, or cannot carry out the
+    /// order; the text says why.
     pub fn give(&self, space: &Path, tool: &str, patience: Duration) -> Result<String, String> {
         let send = || SpaceReader::open(space)?.called(tool).send(&self.command())?.wait(patience);
         match send().map_err(|error| error.to_string())? {
@@ -53,10 +56,10 @@ impl Order {
     }
 }
 
-/// Declares what a session shows in its space, by which [`is_session`] recognises it.
+/// Makes the setting in a session's space by which [`is_session`] recognises the session.
 ///
 /// # Errors
-/// The space cannot be written.
+/// Fails when the space cannot be written.
 pub fn session_settings(space: &Space) -> Result<Setting, Error> {
     space.setting(SettingSpec {
         name: DECISIONS,

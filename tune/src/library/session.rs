@@ -1,5 +1,5 @@
 //! The tuning loop: it attaches to processes, measures windows, and tries actions in all processes at once,
-//! which it keeps or takes back.
+//! and keeps or takes back what it tried.
 
 use std::cell::RefCell;
 use std::collections::{HashMap, VecDeque};
@@ -17,7 +17,8 @@ use super::trial::{Trial, Verdict};
 use crate::action::Action;
 use crate::control::{Decision, Gain, What, percent};
 
-/// The length of a window while an action is tried or looked for, and while none is.
+/// The length of a window while an action is tried or looked for; the next constants are the length while no
+/// action is, and the largest length.
 const WINDOW: Duration = Duration::from_millis(40);
 const IDLE: Duration = Duration::from_millis(160);
 const WINDOW_MAX: Duration = Duration::from_secs(1);
@@ -27,7 +28,7 @@ const PROGRESS: f64 = 20.0;
 const STABLE: usize = 3;
 /// Windows are alike if their rates differ by less than this factor.
 const ALIKE: f64 = 1.6;
-/// Windows in a row without progress after which a trial ends.
+/// After this many consecutive windows without progress a trial ends.
 const BLIND: usize = 4;
 /// The number of consecutive unlike windows, while an action could be tried, after which windows become
 /// longer: a program that works in steps is alike only in windows that are longer than its steps.
@@ -37,33 +38,34 @@ const UNLIKE: usize = 5;
 const SHIFTED: usize = 2;
 /// The interval at which processes are searched and expensive readings are made.
 const LOOK_EVERY: Duration = Duration::from_millis(1000);
-/// For how long an action that failed is not tried again; doubled each time.
+/// For how long an action that failed is not tried again; the time doubles with each failure.
 const REST: Duration = Duration::from_secs(10);
 /// The number of windows in which an action has to want another value before the value follows.
 const FOLLOW: usize = 2;
-/// The expected gain of an action that names no model.
+/// The gain that is expected of an action that names no model.
 const GAIN: f64 = 0.05;
-/// If a measure of calls changes by more than this part, the program is taken to have entered another phase.
+/// If a measure of calls changes by more than this fraction, the program is taken to have entered another
+/// phase.
 const SHIFT: f64 = 0.25;
 
 /// The library that is tuned, and the options of tuning.
 pub struct Library<'l> {
     /// The pack.
     pub pack: &'l Pack,
-    /// The processes that are tuned, with their children; empty: all that use the library.
+    /// The processes that are tuned, with their children; if empty, all processes that use the library.
     pub processes: Vec<i32>,
-    /// Whether values that were set by calls stay when tuning ends.
+    /// Whether values that were set by calls of the library stay when tuning ends.
     pub keep: bool,
     /// Whether the tuner only reports what it would do.
     pub advise: bool,
-    /// How long to tune; `None`: until the processes have ended.
+    /// How long to tune; with `None`, until the processes have ended.
     pub lasts: Option<Duration>,
     /// The points that the tuner must not change.
     pub pinned: Vec<String>,
-    /// Makes the command of a guard, which has to call [`thalweg_attach::guard`] and
+    /// Makes the command of a guard, which is a process that has to call [`thalweg_attach::guard`] and
     /// [`put_back`](super::put_back).
     pub guard: &'l dyn Fn() -> Option<Command>,
-    /// Where [`Order`]s arrive; none: the session takes no orders.
+    /// Where [`Order`]s of users arrive; if `None`, the session takes no orders.
     pub orders: Option<RefCell<Mailbox>>,
 }
 
@@ -72,19 +74,20 @@ pub struct Library<'l> {
 pub enum LibraryProgress<'s> {
     /// The tuner made a decision.
     Decision(&'s Decision),
-    /// A process was attached to.
+    /// The tuner has attached to this process.
     Attached(i32),
-    /// A process is not tuned, with the reason.
+    /// The process cannot be tuned, for this reason.
     Refused(i32, &'s str),
-    /// A window of a process: seconds since the beginning, and each field with its value.
+    /// A window of a process was measured: the process, the seconds since the tuner began, and each field
+    /// with its value.
     Window(i32, f64, &'s [(&'s str, f64)]),
 }
 
-/// The values that an action would set in each process.
+/// An action with the values that it would set in each process.
 struct Candidate {
     action: usize,
     point: usize,
-    /// Targets by their index, each with the value that it would get.
+    /// The indices of the targets, each with the value that the target would get.
     values: Vec<(usize, f64)>,
     /// The present value of the first target.
     from: Option<f64>,
@@ -97,7 +100,8 @@ struct Candidate {
 struct Running {
     candidate: Candidate,
     trial: Trial,
-    /// The least and the most that each mean had in the windows before.
+    /// For each mean of the values kept of calls, the least and the greatest value in the windows before the
+    /// trial.
     signature: Vec<(f64, f64)>,
     blind: usize,
     shifted: usize,
@@ -108,25 +112,26 @@ struct Session<'l, 't> {
     tell: &'t mut dyn FnMut(&LibraryProgress<'_>),
     begun: Instant,
     targets: Vec<Target>,
-    /// Processes that are not tuned, with their start times, so they are not examined again.
+    /// Processes that are not tuned, with their start times; they are not examined again.
     others: HashMap<i32, u64>,
     rates: Vec<f64>,
-    /// The signatures of calls in the last windows.
+    /// For each of the last windows, the means of the values kept of calls.
     signatures: VecDeque<Vec<f64>>,
-    /// The least length of windows. `unlike` counts the consecutive windows that were not alike.
+    /// The present least length of a window. `unlike` counts the consecutive windows that were not alike.
     least: Duration,
     unlike: usize,
     trial: Option<Running>,
-    /// Numbers of actions that were kept.
+    /// The indices of the actions that were kept.
     kept: Vec<usize>,
     /// The action that each decision kept, by the decision's number.
     kept_by: HashMap<u64, usize>,
     /// Settings that the user pinned, besides those of [`Library::pinned`].
     pinned: Vec<String>,
     rests: HashMap<usize, (Instant, Duration)>,
-    /// The warnings already reported about forbidden actions and about points that are not changed.
+    /// The warnings that were already reported, so that each is reported only once.
     warned: Vec<String>,
-    /// The number of windows in which a following action wanted another value, by action and process.
+    /// For each kept action that follows a measurement, and each process, the number of windows in which the
+    /// action wanted another value.
     wanted: HashMap<(usize, i32), usize>,
     number: u64,
 }
@@ -135,7 +140,7 @@ struct Session<'l, 't> {
 /// over.
 ///
 /// # Errors
-/// No process uses the library, or none can be attached to; the text says why.
+/// Fails when no process uses the library, or none can be attached to; the text says why.
 pub fn tune_library(
     library: &Library<'_>,
     stop: &dyn Fn() -> bool,
@@ -192,14 +197,15 @@ impl Session<'_, '_> {
             let seconds = begin.elapsed().as_secs_f64();
             let progress = self.look(seconds);
             self.window(progress / seconds);
-            // Calls that changes need are discarded, so they belong to no window.
+            // Calls that the tuner made for its changes must not count, so what was recorded since the window
+            // is discarded.
             self.targets.iter_mut().for_each(|target| drop(target.look(self.library.pack, seconds)));
             window = self.next(window, progress);
         };
         self.end(why)
     }
 
-    /// Attaches to processes that have started.
+    /// Attaches to processes that have started since the last look.
     fn find(&mut self) -> Result<(), String> {
         let library = self.library;
         let Some(identity) = &library.pack.identity else {
@@ -263,7 +269,7 @@ impl Session<'_, '_> {
         }
     }
 
-    /// Reads a window of all processes; returns the sum of the calls that count as progress.
+    /// Reads a window of all processes; returns the sum of the calls that count as progress in the window.
     fn look(&mut self, seconds: f64) -> f64 {
         let pack = self.library.pack;
         let mut progress = 0.0;
@@ -275,7 +281,7 @@ impl Session<'_, '_> {
             }
             let measured = pack.measured(&target.row);
             let rate = pack.progress.as_ref().map_or(f64::NAN, |progress| progress.number(&measured));
-            // Rates are computed per nanosecond.
+            // A pack computes rates per nanosecond.
             progress += if rate.is_nan() { 0.0 } else { rate * 1e9 * seconds };
             let row: Vec<(&str, f64)> =
                 pack.names.iter().map(String::as_str).zip(target.row.0.iter().copied()).collect();
@@ -287,8 +293,8 @@ impl Session<'_, '_> {
     /// The length of the next window.
     fn next(&self, window: Duration, progress: f64) -> Duration {
         if self.trial.is_some() {
-            // A trial must notice that there are fewer calls than before, so its windows do not become
-            // longer, which would prolong possible harm.
+            // During a trial, windows do not become longer when there are fewer calls: the loss must be
+            // noticed soon, before it does more harm.
             return window;
         }
         let is_idle = self.begun.elapsed() >= Duration::from_secs(3);
@@ -330,7 +336,8 @@ impl Session<'_, '_> {
         self.begin(candidate, before);
     }
 
-    /// Whether the last windows are alike: rates that differ little, and calls of one kind.
+    /// Whether the last windows are alike: their rates differ little, and so do the means of the values kept
+    /// of calls.
     fn is_alike(&self, rates: &[f64]) -> bool {
         let (least, most) = bounds(rates.iter().copied());
         let calls = self.ranges();
@@ -338,14 +345,14 @@ impl Session<'_, '_> {
             && calls.iter().all(|(least, most)| *most <= (1.0 + SHIFT) * (1.0 + SHIFT) * *least)
     }
 
-    /// For each mean of the values kept of calls, the least and the greatest in the last windows.
+    /// For each mean of the values kept of calls, the least and the greatest value in the last windows.
     fn ranges(&self) -> Vec<(f64, f64)> {
         let count = self.signatures.back().map_or(0, Vec::len);
         let of = |at: usize| bounds(self.signatures.iter().filter_map(|known| known.get(at).copied()));
         (0..count).map(of).collect()
     }
 
-    /// Counts measuring windows with different results, and lengthens the windows after several of them.
+    /// Counts that the last windows were unlike, and makes the windows longer after several such counts.
     fn look_longer(&mut self) {
         self.unlike += 1;
         if self.unlike < UNLIKE {
@@ -374,7 +381,7 @@ impl Session<'_, '_> {
         }
     }
 
-    /// Returns whether this warning is new.
+    /// Reports a warning unless it was reported before; returns whether it is new.
     fn warn(&mut self, text: String) -> bool {
         let is_new = !self.warned.contains(&text);
         if is_new {
@@ -383,7 +390,7 @@ impl Session<'_, '_> {
         is_new
     }
 
-    /// Takes back kept actions that are forbidden now.
+    /// Takes back the kept actions that a condition forbids now.
     fn see_forbidden(&mut self) {
         let pack = self.library.pack;
         for action in self.kept.clone() {
@@ -401,7 +408,7 @@ impl Session<'_, '_> {
         }
     }
 
-    /// Puts a point back in all processes; in how many that failed.
+    /// Restores a point in all processes; returns in how many processes that failed.
     fn undo_everywhere(&mut self, point: usize) -> usize {
         let pack = self.library.pack;
         let mut failed = Vec::new();
@@ -420,7 +427,8 @@ impl Session<'_, '_> {
         count
     }
 
-    /// The values that an action would set, for the processes in which it is due and the value differs.
+    /// The values that an action would set: the index of each process in which the action is due and would
+    /// change the value, with that value.
     fn due(&mut self, action: usize) -> Vec<(usize, f64)> {
         let pack = self.library.pack;
         let of = &pack.actions[action];
@@ -531,7 +539,7 @@ impl Session<'_, '_> {
         Ok(())
     }
 
-    /// The signature of calls: the means of the values kept of them.
+    /// The means of the values kept of calls, by which windows are compared.
     fn signature(&self) -> Vec<f64> {
         let keeps = || self.library.pack.probes.iter().flat_map(|probe| &probe.keeps);
         let keeps = || keeps().filter(|keep| matches!(keep.what, thalweg_pack::Kept::Argument(_)));
@@ -541,7 +549,7 @@ impl Session<'_, '_> {
     fn step(&mut self, mut running: Running, rate: f64) {
         let point = running.candidate.point;
         let shifted = |((least, most), now): (&(f64, f64), &f64)| {
-            // A mean that had no value before cannot be compared.
+            // A mean that had no value before the trial cannot be compared.
             least <= most && (*now > most * (1.0 + SHIFT) || *now < least * (1.0 - SHIFT))
         };
         if running.signature.iter().zip(&self.signature()).any(shifted) {
@@ -613,7 +621,7 @@ impl Session<'_, '_> {
         self.rests.insert(action, (Instant::now() + rest, rest));
     }
 
-    /// Applies kept actions further: in processes that have started, and where their value follows a
+    /// Applies kept actions also in processes that have started since, and sets values anew that follow a
     /// measurement.
     fn follow(&mut self) {
         for action in self.kept.clone() {
@@ -649,7 +657,7 @@ impl Session<'_, '_> {
         }
     }
 
-    /// The text of a candidate.
+    /// The text that describes a candidate.
     fn words(&self, candidate: &Candidate) -> String {
         let pack = self.library.pack;
         let setting = &pack.points[candidate.point].setting;
@@ -709,7 +717,7 @@ impl Session<'_, '_> {
         self.library.pinned.contains(setting) || self.pinned.contains(setting)
     }
 
-    /// Carries out the orders that have arrived. Each is answered, also when it cannot be carried out.
+    /// Carries out the orders that have arrived. Each is answered, also when the order cannot be carried out.
     fn obey(&mut self) -> Result<(), String> {
         let Some(mailbox) = &self.library.orders else { return Ok(()) };
         loop {
@@ -728,7 +736,7 @@ impl Session<'_, '_> {
         }
     }
 
-    /// Puts back what a decision kept, and leaves its setting alone from then on.
+    /// Undoes what a decision kept, and makes the tuner leave the setting alone from then on.
     fn undo(&mut self, number: u64) -> Result<String, String> {
         let pack = self.library.pack;
         let action = self.kept_by.get(&number).copied().filter(|action| self.kept.contains(action));
@@ -756,7 +764,8 @@ impl Session<'_, '_> {
         }
     }
 
-    /// Leaves a setting alone. A trial of it ends; a value that was kept stays.
+    /// Makes the tuner leave a setting alone from now on. A trial of the setting ends, but a value that was
+    /// kept stays.
     fn pin(&mut self, setting: &str) -> Result<String, String> {
         let points = &self.library.pack.points;
         let Some(point) = points.iter().position(|point| point.setting == setting) else {
@@ -789,7 +798,7 @@ impl Session<'_, '_> {
     }
 }
 
-/// The least and the greatest of these values, without unknown ones.
+/// The least and the greatest of the values, leaving out unknown ones.
 fn bounds(values: impl Iterator<Item = f64>) -> (f64, f64) {
     values.fold((f64::INFINITY, 0.0_f64), |(least, most), value| (least.min(value), most.max(value)))
 }

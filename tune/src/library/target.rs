@@ -1,5 +1,5 @@
-//! One process that uses the library: its calls as figures, the present values of its points, and the means
-//! to take changes back.
+//! One process that uses the library: figures about its calls, the present values of its points, and what is
+//! needed to take changes back.
 
 use std::process::Command;
 
@@ -10,7 +10,7 @@ use thalweg_space::Clock;
 use super::calls::{WAIT, function, line, make};
 use super::known::Row;
 
-/// A function of the library that is measured.
+/// A function of the library whose calls are measured.
 struct Watched {
     function: Function,
     wish: Wish,
@@ -19,16 +19,16 @@ struct Watched {
     before: Figures,
 }
 
-/// The state of a point in this process.
+/// The state of one of the pack's points in this process.
 #[derive(Clone, Debug, Default)]
 pub(super) struct State {
     /// The present value.
     pub(super) value: Option<f64>,
-    /// The value before the tuner changed it; `None` if the tuner did not.
+    /// The value before the tuner changed it; `None` if the tuner has not changed it.
     pub(super) former: Option<f64>,
-    /// Why the tuner does not change the point, if it does not.
+    /// If the tuner does not change the point, the reason.
     pub(super) chosen: Option<String>,
-    /// The number of the tuner's own calls that look like choices of the application.
+    /// How many calls that look as if the application had set the point were made by the tuner itself.
     own: u64,
 }
 
@@ -37,24 +37,25 @@ pub(super) struct State {
 pub(super) enum NoTarget {
     /// The process does not use the library.
     Other,
-    /// The process uses the library and cannot be tuned, for this reason.
+    /// The process uses the library but cannot be tuned, for this reason.
     Refused(String),
 }
 
-/// A process that is attached to.
+/// A process that the tuner has attached to.
 pub(super) struct Target {
     pub(super) pid: i32,
     attachment: Attachment,
     module: String,
     watched: Vec<Watched>,
     pub(super) points: Vec<State>,
-    /// The values of the pack's fields.
+    /// The values of the pack's fields in the last window.
     pub(super) row: Row,
     clock: Clock,
 }
 
 impl Target {
-    /// Attaches to a process, if it uses the library in the pack's version with the pack's functions.
+    /// Attaches to a process, if it uses the library in a version that the pack covers, and the library has
+    /// the functions that the pack names.
     pub(super) fn open(pid: i32, pack: &Pack, guard: Option<Command>) -> Result<Target, NoTarget> {
         let refused = |why: thalweg_attach::Error| NoTarget::Refused(why.to_string());
         let attachment = Attachment::open(pid, Options { guard, is_filtered: false }).map_err(refused)?;
@@ -125,7 +126,7 @@ impl Target {
         self.attachment.is_alive()
     }
 
-    /// Reads the values kept in a window, which lasted `seconds`.
+    /// Reads what was recorded of the calls in a window, which lasted `seconds`.
     pub(super) fn look(&mut self, pack: &Pack, seconds: f64) -> Result<(), String> {
         let mut since = Vec::new();
         for watched in &mut self.watched {
@@ -158,7 +159,7 @@ impl Target {
         Ok(())
     }
 
-    /// Detects points that the application itself has set since the tuner attached.
+    /// Detects points that the application itself has set by calls since the tuner attached.
     fn see_choices(&mut self, pack: &Pack) {
         for (state, point) in self.points.iter_mut().zip(&pack.points) {
             let Some((name, argument, number)) = choosing(point).filter(|_| state.chosen.is_none()) else {
@@ -173,7 +174,7 @@ impl Target {
                 Some(argument) => {
                     let values = figures.arguments.iter().find(|(known, _)| *known == argument);
                     // The argument is an `int`, so the upper half of its register may contain anything:
-                    // mostly zero, and the sign in the tuner's own calls.
+                    // mostly it is zero, and in the tuner's own calls it repeats the sign.
                     let (number, signed) = (u64::from(number as u32), number.cast_unsigned());
                     values.map_or(0, |(_, values)| {
                         let has = |(first, last, _): &(u64, u64, u64)| {
@@ -225,7 +226,7 @@ impl Target {
         came.value(&self.attachment, get.word.as_ref())
     }
 
-    /// Whether a point already has this value.
+    /// Whether a point already has the value `value`.
     pub(super) fn has(&self, point: usize, value: f64) -> bool {
         self.points[point].value == Some(value)
     }
@@ -262,7 +263,7 @@ impl Target {
         Ok(())
     }
 
-    /// Makes calls that set a point, and counts those that look as if the application had made them.
+    /// Makes calls that set a point, and counts the calls that will look as if the application had made them.
     fn call(
         &mut self,
         pack: &Pack,
@@ -295,7 +296,7 @@ impl Target {
         Ok(())
     }
 
-    /// Replaces an argument in the calls of a function, or restores the program's own.
+    /// Replaces an argument in the calls of a function, or lets the program's own argument pass again.
     fn change(&mut self, name: &str, set: Option<(usize, u64)>) -> Result<(), String> {
         let said = |error: thalweg_attach::Error| error.to_string();
         let Some(watched) = self.watched.iter_mut().find(|watched| watched.function.name == name) else {
@@ -305,7 +306,7 @@ impl Target {
         self.attachment.remove(watched.index).map_err(said)?;
         let index = self.attachment.points().len();
         if let Err(error) = self.attachment.add(&[(watched.function.clone(), wish.clone())]) {
-            // Restores the former point, if that is possible.
+            // Restores the value that a point had before the tuner changed it, if that is possible.
             let former = Wish { set: None, ..wish };
             if self.attachment.add(&[(watched.function.clone(), former)]).is_ok() {
                 (watched.index, watched.before) = (index, Figures::default());
@@ -348,8 +349,8 @@ impl Target {
     }
 }
 
-/// The calls by which an application itself chooses a point's value: the function, and the argument that
-/// always has a certain number.
+/// The calls by which an application itself sets a point, given by the function, and by an argument that has
+/// a certain number in these calls.
 fn choosing(point: &Point) -> Option<(&str, Option<usize>, i64)> {
     let By::Calls { set, .. } = &point.lever.as_ref()?.by else { return None };
     let call = set.iter().rfind(|call| call.takes_value())?;
@@ -357,7 +358,7 @@ fn choosing(point: &Point) -> Option<(&str, Option<usize>, i64)> {
     Some((call.function.as_str(), argument, number))
 }
 
-/// The file of the library, if the process has loaded it in the pack's version.
+/// The file of the library, if the process has loaded it in a version that the pack covers.
 fn identified(attachment: &Attachment, pack: &Pack) -> Result<String, NoTarget> {
     let identity = pack.identity.as_ref().ok_or(NoTarget::Other)?;
     let mut files = attachment.modules().all().iter().map(|module| module.short());
@@ -380,7 +381,7 @@ fn identified(attachment: &Attachment, pack: &Pack) -> Result<String, NoTarget> 
     Ok(file)
 }
 
-/// The calls in a window.
+/// What was recorded of a function's calls in a window.
 struct Window {
     calls: u64,
     ticks: Option<Histogram>,

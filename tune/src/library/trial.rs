@@ -7,20 +7,21 @@ use crate::control::{Comparison, Gain};
 const SETTLE: usize = 1;
 /// The number of windows that are compared at first.
 const FIRST: usize = 2;
-/// A trial ends early if each window after the change is faster than each before it by this factor, or is
-/// slowed to the factor `HARM`.
+/// If each window after the change is faster than each window before it by at least this factor, or slower by
+/// at least the factor `HARM`, the trial ends early.
 const CLEAR: f64 = 1.10;
 const HARM: f64 = 0.75;
-/// The factor at which a trial ends at once if both the first window after the change and the next are
-/// slower.
+/// If the first window after the change is slower by this factor, and the next one, too, the trial ends at
+/// once.
 const MUCH_HARM: f64 = 0.5;
-/// The most pairs that are compared.
+/// The largest number of pairs that are compared.
 const PAIRS: usize = 8;
-/// The most pairs for a change that stays unless it is worse.
+/// The largest number of pairs for a change that stays unless it is worse.
 const PAIRS_TRUSTED: usize = 4;
-/// The number of windows for a change with a lasting effect, for which turns are useless.
+/// The number of windows for a change with a lasting effect, which cannot be compared by turns.
 const LASTING: usize = 8;
-/// The least gain of a change, and the greatest loss of one that stays unless it is worse.
+/// The least gain of a change, and the greatest loss with which a change stays that is kept unless it is
+/// worse.
 const GAIN: f64 = 0.02;
 const LOSS: f64 = 0.01;
 
@@ -29,7 +30,7 @@ const LOSS: f64 = 0.01;
 pub(super) enum Verdict {
     /// The trial goes on.
     On,
-    /// Apply the former values for now, or, if true, the new ones.
+    /// Apply the new values for now if true, and the former ones if false.
     Turn(bool),
     /// The change stays.
     Keep(Gain),
@@ -47,7 +48,7 @@ pub(super) struct Trial {
     is_trusted: bool,
     is_on: bool,
     settle: usize,
-    /// Whether the first window with the change was much slower.
+    /// Whether the first window with the change was slower by the factor `MUCH_HARM`.
     is_much_slower: bool,
     former: Option<f64>,
 }
@@ -68,12 +69,12 @@ impl Trial {
         }
     }
 
-    /// The rates with the change, for the next trial.
+    /// The rates of the windows with the change, which the next trial uses as its windows before the change.
     pub(super) fn after(&self) -> &[f64] {
         &self.after
     }
 
-    /// Adds the rate of a window.
+    /// Adds the rate of a window, and decides how the trial continues.
     pub(super) fn take(&mut self, rate: f64) -> Verdict {
         let is_much_slower = self.is_on
             && self.pairs.gain().is_none()
@@ -132,7 +133,8 @@ impl Trial {
         Verdict::Turn(false)
     }
 
-    /// Judges a lasting change by the windows before and after it, because turns are useless.
+    /// Judges a lasting change by the windows before and after it, because such a change cannot be compared
+    /// by turns.
     fn judge_lasting(&self, gain: Gain) -> Verdict {
         if self.after.len() < LASTING {
             return Verdict::On;
@@ -192,8 +194,8 @@ mod tests {
     use super::*;
     use thalweg_chance::Chance;
 
-    /// Runs a trial of a change that multiplies the rate by `factor`: the verdict, and how many windows it
-    /// took.
+    /// Runs a trial of a change that multiplies the rate by `factor`: returns the verdict, and the number of
+    /// windows that the trial took.
     fn run(seed: u64, factor: f64, noise: f64, is_lasting: bool, is_trusted: bool) -> (Verdict, usize) {
         let mut chance = Chance::new(seed);
         let mut noisy = |rate: f64| rate * (1.0 + noise * (chance.uniform() - 0.5));

@@ -7,11 +7,11 @@ use std::path::{Path, PathBuf};
 use super::untuned::Untuned;
 
 /// The file in the run's space that a tuner holds locked; the kernel releases the lock when the process ends
-/// in any way.
+/// in whatever way.
 const CLAIM: &str = "tuner.lock";
 /// The file of names that a tuner must not change, one on each line.
 const PINS: &str = "tuner.pins";
-/// The most bytes that are read from a file of pins.
+/// The largest number of bytes that are read from a file of pins.
 const PINS_MAX: u64 = 1 << 20;
 
 /// The right to tune a run.
@@ -58,7 +58,7 @@ fn pins_path(space: &Path) -> PathBuf {
 /// Makes present and later tuners of this run leave a setting or a task's worker (`task/17.worker`) alone.
 ///
 /// # Errors
-/// The space cannot be written.
+/// Fails when the space cannot be written.
 pub fn pin(space: &Path, name: &str) -> Result<(), Untuned> {
     let path = pins_path(space);
     let open = OpenOptions::new().append(true).create(true).open(&path);

@@ -1,4 +1,4 @@
-//! Changes a run by leases, so all tried values return by themselves when the tuner dies.
+//! Changes a run by leases, so that the run restores all tried values when the tuner dies.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -10,16 +10,16 @@ use thalweg_space::{Answer, Command, Error};
 use crate::action::{Action, Knob};
 use crate::control::Decision;
 
-/// The lease of tried values, which return after this time unless the tuner renews it. Trials switch values
-/// more often than that.
+/// The time of a lease of tried values, after which the run restores the former values unless the tuner
+/// renews the lease. Trials switch values more often, and each switch renews the lease.
 const LASTS: Duration = Duration::from_secs(30);
 /// How long the run may take to answer.
 const ANSWER_MAX: Duration = Duration::from_secs(5);
-/// Commands that wait for their answers at the same time.
+/// The number of commands that may wait for their answers at the same time.
 const AT_ONCE: usize = 32;
-/// The most tasks that are moved back after the run has placed them again.
+/// The largest number of tasks that are moved back after the run has placed tasks again.
 const BACK_MAX: usize = 512;
-/// The most characters of a text in a note.
+/// The largest number of characters of a text in a note.
 const NOTE_MAX: usize = 300;
 
 /// Changes a run.
@@ -30,7 +30,7 @@ pub(super) struct Hands<'r> {
 
 /// Why something could not be done.
 pub(super) enum Refused {
-    /// Another process has set this setting.
+    /// Another process has set the setting, so the tuner must not change it.
     TakenOver(String, String),
     /// The run refused the change, or has ended.
     Failed(String),
@@ -77,7 +77,7 @@ impl<'r> Hands<'r> {
         self.move_tasks(action, None)
     }
 
-    /// Takes an action back for good. Values that another process has set meanwhile stay.
+    /// Takes an action back for good. Values that another process has set since then stay.
     pub(super) fn undo(&mut self, action: &Action) -> Result<(), Refused> {
         let back = action.inverse();
         let mut taken = None;
@@ -85,7 +85,7 @@ impl<'r> Hands<'r> {
             let Knob::Setting(name) = &change.knob else { continue };
             let done = match self.leases.remove(name) {
                 Some(lease) => lease.give_back(),
-                // The action was kept before, so it has no lease.
+                // The action was kept, which ended its lease, so the former value is set without one.
                 None => self.reader.set(name, change.to),
             };
             taken = done.map_err(|error| self.lost(name, &error)).err().or(taken);
@@ -99,7 +99,7 @@ impl<'r> Hands<'r> {
         self.leases.remove(name);
     }
 
-    /// Moves the tasks of an action, for good or for now. Tasks that have ended are no failure.
+    /// Moves the tasks of an action, for good or under a lease. Tasks that have ended are no failure.
     fn move_tasks(&self, action: &Action, terms: Option<Terms>) -> Result<(), Refused> {
         let moves = action.changes.iter().filter_map(|change| match change.knob {
             Knob::Worker { task, .. } => Some((task, change.to)),
@@ -108,12 +108,12 @@ impl<'r> Hands<'r> {
         self.move_all(&moves.collect::<Vec<_>>(), terms)
     }
 
-    /// Moves tasks to their workers before the run placed them again, if they are no more than can be moved
-    /// at once.
+    /// Moves tasks back to the workers that they had before the run placed them again, if there are not too
+    /// many tasks to move at once.
     pub(super) fn move_back(&self, places: &[(u64, u64)]) {
         if !places.is_empty() && places.len() <= BACK_MAX {
-            // Errors are ignored: a task may have ended, or its former worker may be parked, and then the run
-            // itself has placed it.
+            // Errors are ignored: a task may have ended, or its former worker may be parked, in which case
+            // the run itself has placed the task.
             let _ = self.move_all(places, None);
         }
     }
@@ -161,7 +161,8 @@ pub fn noted(decision: &Decision) -> Vec<String> {
     let figure = |of: fn(&crate::control::Gain) -> f64| number(gain.as_ref().map_or(f64::NAN, of));
     let action = decision.action.clone().unwrap_or_default();
     let (values, back) = (action.values(), action.inverse().values());
-    // A text that was cut could not be undone, so it is left empty.
+    // A list of values that was cut could not be used to undo the action, so a list that is too long is left
+    // empty.
     let whole = values.len() <= 2 * NOTE_MAX && back.len() <= 2 * NOTE_MAX;
     let (values, back) = if whole { (values, back) } else { (String::new(), String::new()) };
     vec![

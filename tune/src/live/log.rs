@@ -1,4 +1,4 @@
-//! The log: decisions of tuners among the events of a run, which may be live or ended.
+//! The log: the decisions of tuners, read from the events of a run, which may be live or have ended.
 
 use std::path::Path;
 use thalweg_space::Error;
@@ -7,16 +7,16 @@ use thalweg_space::reader::{Event, Feed, Item, PathFeed, Value};
 use crate::action::Action;
 use crate::control::{Decision, Gain, What};
 
-/// The kind of these events.
+/// The kind of the events that record a tuner's decisions.
 const KIND: &str = "tuner.decided";
-/// The number of events that are searched at a time.
+/// The number of events that are read at a time.
 const PART: usize = 4096;
 
-/// The decisions in the events of this directory, oldest first. The times of decisions are seconds from the
-/// run's start.
+/// The decisions in the events of the space in the directory `path`, oldest first. The times of decisions are
+/// seconds from the run's start.
 ///
 /// # Errors
-/// The directory is no space, or cannot be read.
+/// Fails when the directory is no space, or cannot be read.
 pub fn log(path: &Path) -> Result<Vec<Decision>, Error> {
     let mut feed = PathFeed::open(path)?;
     let mut clock = None;

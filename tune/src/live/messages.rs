@@ -7,14 +7,15 @@ use thalweg_space::reader::{SettingView, SpaceReader};
 use super::untuned::Untuned;
 use crate::control::Seen;
 
-/// The setting of the mode, and its necessary value.
+/// The setting for the mode of recording; the next constant is the value that single messages need.
 const MODE: &str = "monitor.mode";
 const FULL: &str = "full";
 
-/// Follows the messages of a run, and keeps the run in mode full meanwhile.
+/// Follows the messages of a run, and keeps the run in mode full as long as it follows.
 pub(super) struct Messages {
     follower: Follower<'static>,
-    /// The lease that restores the mode when the follower ends, even if the tuner is killed.
+    /// The lease of the mode: when the follower ends, or the tuner is killed, the run gets its former mode
+    /// again.
     lease: Option<Lease>,
 }
 
@@ -32,7 +33,8 @@ impl Messages {
         Ok(Messages { follower, lease: lease.transpose()? })
     }
 
-    /// Reads the events so far; it must be called often enough that none is overwritten.
+    /// Reads the events so far; it must be called often enough that no event is overwritten before it is
+    /// read.
     pub(super) fn look(&mut self) {
         self.follower.poll();
     }
@@ -51,7 +53,7 @@ impl Messages {
     /// Restores the mode.
     pub(super) fn end(self) {
         if let Some(lease) = self.lease {
-            // An error is ignored: a mode that another process has set meanwhile stays.
+            // An error is ignored: if another process has set the mode since, that mode stays.
             let _ = lease.give_back();
         }
     }

@@ -35,18 +35,19 @@ pub use window::{Progress, StreamIn, TaskIn, Window, WorkerIn};
 
 /// The name under which a tuner changes settings.
 pub const TOOL: &str = "thalweg tune";
-/// The least and the longest window.
+/// The least and the greatest length of a window.
 const WINDOW: Duration = Duration::from_millis(150);
 const WINDOW_MAX: Duration = Duration::from_secs(3);
-/// The longest window in which nothing is tried.
+/// The greatest length of a window in which nothing is tried.
 const IDLE_MAX: Duration = Duration::from_secs(1);
 /// The number of messages that a window should contain.
 const MESSAGES: f64 = 200.0;
-/// The number of windows until moved tasks have arrived.
+/// The number of windows after moves of tasks that are not compared, because the tasks first have to arrive.
 const QUIET: usize = 3;
-/// The number of decisions, the first ones, that are kept while the run accepts no commands.
+/// While the run accepts no commands, decisions are kept to be recorded later; only this many are kept, the
+/// first ones.
 const UNNOTED_MAX: usize = 64;
-/// The interval at which `stop` is asked.
+/// The interval at which `stop` is called.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
 /// The options of tuning a run.
@@ -54,7 +55,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(20);
 pub struct Options {
     /// The goal to improve.
     pub goal: Goal,
-    /// The limits that must not be broken.
+    /// The limits that must not be broken during tuning.
     pub guards: Vec<Guard>,
     /// The parameters by which trials are decided.
     pub policy: Policy,
@@ -96,9 +97,9 @@ pub enum TuneProgress<'t> {
         window: &'t Window,
         /// Progress per second.
         rate: f64,
-        /// What counts as progress.
+        /// What counts as progress of this run.
         progress: Progress,
-        /// The candidate on trial.
+        /// The candidate that is on trial now.
         trial: Option<&'t Candidate>,
     },
 }
@@ -120,8 +121,8 @@ pub struct Tuned {
 /// tuner's time is over. `tell` is called with each report.
 ///
 /// # Errors
-/// There is no such run, it cannot be tuned (it has ended, or its mode is off), another process tunes it, or
-/// a pack is wrong.
+/// Fails when there is no such run, it cannot be tuned (it has ended, or its mode is off), another process
+/// tunes it, or a pack is wrong.
 pub fn tune(
     path: &Path,
     options: &Options,
@@ -132,7 +133,7 @@ pub fn tune(
     let settings = reader.settings()?;
     check(&reader, &settings)?;
     let rules = Rules::read(&options.packs, &settings).map_err(|bad| Untuned::Refused(bad.to_string()))?;
-    // A tuner that only advises needs no claim.
+    // A tuner that only advises does not have to hold the lock of tuners.
     let _claim = if options.advise { None } else { Some(Claim::take(path)?) };
     let controller =
         Controller::new(options.goal, options.guards.clone(), options.policy.clone(), options.first);
@@ -192,16 +193,16 @@ struct Tuner<'r> {
     settings: Vec<SettingView>,
     progress: Option<Progress>,
     profile: HashMap<u64, f64>,
-    /// The last known worker of each task, or the one to which the tuner moved it. A task on another worker
-    /// was moved by another user.
+    /// The last known worker of each task, or the one to which the tuner moved it. If a task is on another
+    /// worker, another user has moved it.
     places: HashMap<u64, u32>,
     /// The number of windows since the last change.
     quiet: usize,
-    /// The workers of tasks before the number of workers was changed, because the run's mapper then places
-    /// all tasks again.
+    /// The workers that the tasks had before the number of workers was changed; they are needed to move tasks
+    /// back, because the run's mapper places all tasks again after such a change.
     former: Vec<(u64, u64)>,
     machine: f64,
-    /// Progress per second in the last window without a trial.
+    /// The progress per second in the last window without a trial.
     rate: f64,
     decisions: u64,
     /// Decisions that the run has not recorded yet.
@@ -232,7 +233,7 @@ impl Tuner<'_> {
             self.say(tell);
             let used = processor_s(std::process::id()).unwrap_or(0.0) - used_before;
             length = self.next_length(length, used, begun);
-            // The time that a change took belongs to no window.
+            // The time that a change took belongs to no window, so the next window begins after the change.
             from = if changed { Sample::take(self.reader)? } else { to };
         };
         let order = self.controller.end(why);
@@ -254,7 +255,7 @@ impl Tuner<'_> {
         Ok(self.reader.is_gone() || !self.reader.is_alive() || self.reader.info()?.finished)
     }
 
-    /// Waits for a window; returns why tuning ends after it, if it does.
+    /// Waits until the window ends; if tuning has to end, returns why.
     fn wait(
         &mut self,
         length: Duration,
@@ -301,7 +302,7 @@ impl Tuner<'_> {
         }
     }
 
-    /// Measures a window; returns whether something was changed.
+    /// Handles the measurements of a window; returns whether a setting or a task's worker was changed.
     fn window(
         &mut self,
         from: &Sample,
@@ -326,7 +327,7 @@ impl Tuner<'_> {
             seen = messages.add(seen)?;
         }
         if seen.rate.is_nan() || seen.rate <= 0.0 {
-            // Another kind of progress may be measurable now.
+            // If no progress was measured, the next window may choose another kind of progress.
             self.progress = None;
         }
         let trial = self.controller.trial();
@@ -353,7 +354,8 @@ impl Tuner<'_> {
     /// Carries out the controller's order.
     fn obey(&mut self, order: Order) {
         let mut order = order;
-        // Taking a change back after a failure may fail as well, but each time fewer changes are left.
+        // When an order fails, its change has to be taken back, which may fail, too; but each failure leaves
+        // fewer changes.
         for _ in 0..8 {
             let done = match &order {
                 Order::Wait => return,
@@ -438,7 +440,7 @@ impl Tuner<'_> {
         self.places = places;
     }
 
-    /// Stores the workers on which tasks should be after an order.
+    /// Stores the workers on which tasks should be after the order was carried out.
     fn expect(&mut self, order: &Order, places: &[(u64, u64)]) {
         let action = match order {
             Order::Wait => return,
@@ -466,7 +468,7 @@ impl Tuner<'_> {
         if self.options.advise || self.reader.is_gone() {
             self.unnoted.clear();
         }
-        // Decisions are sent in order; a run that has just begun accepts no commands yet.
+        // Decisions are sent in order; a run that has just begun may not accept commands yet.
         while self.unnoted.front().is_some_and(|decision| self.hands.note(decision)) {
             self.unnoted.pop_front();
         }

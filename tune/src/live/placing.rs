@@ -6,25 +6,25 @@ use super::window::{TaskIn, Window};
 use crate::action::{Action, Candidate, Change, Knob};
 use crate::mapping::{Link, Mapping, Problem, search};
 
-/// The cost at each end of a message to another worker, in seconds.
+/// The processor time spent at each end of a message to another worker, in seconds.
 const CROSSING_S: f64 = 100e-9;
-/// The most moves in a trial.
+/// The largest number of moves in one trial.
 const MOVES_MAX: usize = 48;
-/// The gain, as a fraction, below which a move is left out.
+/// If a move gains less than this fraction, it is left out.
 const WORTH: f64 = 0.002;
 /// If sources wait for room for less than this fraction of the time, and no worker is busy for [`BUSY`] of
-/// it, the network does not limit the flow.
+/// the time, the network does not limit the flow.
 const SOURCE_WAITS: f64 = 0.05;
 const BUSY: f64 = 0.9;
 
-/// The facts about the machine and the user's pins.
+/// What a placement depends on besides the window: the machine, and the user's pins.
 pub(super) struct Around<'a> {
     pub(super) processors: f64,
-    /// Whether a task is pinned.
+    /// Whether the worker of a task is pinned.
     pub(super) pinned: &'a dyn Fn(u64) -> bool,
 }
 
-/// Whether the network limits the flow, and not its sources.
+/// Whether the network itself limits the flow, and not the sources that feed it.
 pub(super) fn is_network_limited(window: &Window) -> bool {
     let busiest = window.workers.iter().map(|worker| worker.busy).fold(0.0, f64::max);
     let mut sources = window.sources().peekable();
@@ -33,7 +33,7 @@ pub(super) fn is_network_limited(window: &Window) -> bool {
     busiest > BUSY || ended || window.sources().any(|source| source.output_wait > SOURCE_WAITS)
 }
 
-/// The mapping that is expected to be best, if it is better.
+/// The mapping that is expected to be best, if it is better than the present one.
 pub(super) fn propose(window: &Window, around: &Around<'_>) -> Option<Candidate> {
     if window.workers.len() < 2 || !is_network_limited(window) {
         return None;
@@ -42,7 +42,8 @@ pub(super) fn propose(window: &Window, around: &Around<'_>) -> Option<Candidate>
         window.workers.iter().enumerate().map(|(n, w)| (w.id, n as u32)).collect();
     let mut problem = problem(window, around, &workers);
     let present: Vec<u32> = present(window, &workers);
-    // Messages from and to tasks with threads of their own change threads on any mapping.
+    // Messages between a task on a worker and a task with a thread of its own cross between threads on any
+    // mapping.
     let outside = outside(window, &workers);
     problem.delay = delay(&problem, &present, outside);
     let stays = problem.delay * outside;
@@ -76,7 +77,7 @@ fn is_on(worker: Option<u32>, workers: &HashMap<u64, u32>) -> bool {
     worker.is_some_and(|worker| workers.contains_key(&u64::from(worker)))
 }
 
-/// The workers of the tasks, and of the placeholders for tasks that lived shorter than the window.
+/// The present workers of the tasks, and of the placeholders for tasks that lived shorter than the window.
 fn present(window: &Window, workers: &HashMap<u64, u32>) -> Vec<u32> {
     let places = window.tasks.iter().filter_map(|task| workers.get(&u64::from(task.worker?)).copied());
     places.chain(0..window.workers.len() as u32).collect()
@@ -85,7 +86,7 @@ fn present(window: &Window, workers: &HashMap<u64, u32>) -> Vec<u32> {
 fn problem(window: &Window, around: &Around<'_>, workers: &HashMap<u64, u32>) -> Problem {
     let tasks: Vec<_> = window.tasks.iter().filter(|task| is_on(task.worker, workers)).collect();
     let place = |worker: Option<u32>| workers[&u64::from(worker.unwrap_or_default())] as usize;
-    // The time is relative to the time that the task's worker had, as the loads are.
+    // The time is relative to the time that the task's worker had, and so are the loads.
     let busy = |task: &TaskIn| task.busy * window.workers[place(task.worker)].had;
     let mut work: Vec<f64> = tasks.iter().map(|task| busy(task)).collect();
     let mut fixed: Vec<Option<u32>> = vec![None; tasks.len()];
@@ -95,7 +96,8 @@ fn problem(window: &Window, around: &Around<'_>, workers: &HashMap<u64, u32>) ->
         left[place] -= work[at];
         fixed[at] = (around.pinned)(task.id).then_some(place as u32);
     }
-    // Work of other tasks stays on its worker.
+    // The work of tasks that lived shorter than the window is given to a placeholder on each worker, which
+    // cannot be moved.
     for (place, left) in left.into_iter().enumerate() {
         work.push(left.max(0.0));
         fixed.push(Some(place as u32));
@@ -127,8 +129,8 @@ fn outside(window: &Window, workers: &HashMap<u64, u32>) -> f64 {
 }
 
 /// The delay per crossing message: the part of the present period (which is 1) that the loads do not explain,
-/// divided by the crossings. `outside` messages cross on any mapping: if streams hold almost nothing, they
-/// cause most of the waiting, which no move removes.
+/// divided by the crossings. `outside` messages cross on any mapping: if streams hold almost no messages,
+/// these crossings cause most of the waiting, which no move of tasks removes.
 fn delay(problem: &Problem, present: &[u32], outside: f64) -> f64 {
     let crosses = |link: &&Link| present[link.from as usize] != present[link.to as usize];
     let cut: f64 = problem.links.iter().filter(crosses).map(|link| link.traffic).sum::<f64>() + outside;
@@ -136,7 +138,7 @@ fn delay(problem: &Problem, present: &[u32], outside: f64) -> f64 {
     if cut > 0.0 && unexplained > 0.0 { unexplained / cut } else { 0.0 }
 }
 
-/// The same mapping with workers renumbered so that most work stays where it is.
+/// Renumbers the workers of a mapping so that most work stays on its present worker.
 fn relabelled(problem: &Problem, present: &[u32], found: Mapping) -> Vec<u32> {
     let workers = problem.speeds.len();
     let mut shared = vec![vec![0.0; workers]; workers];
@@ -165,7 +167,7 @@ fn fewest_moves(problem: &Problem, present: &[u32], mut places: Vec<u32>) -> Vec
     let mut moved: Vec<usize> = (0..places.len()).filter(|&at| places[at] != present[at]).collect();
     moved.sort_by(|&a, &b| problem.work[a].total_cmp(&problem.work[b]));
     let mut period = problem.period(&places);
-    // Each move is examined in turn if that takes little time.
+    // If the network is small enough for that, each move is examined on its own.
     let (mut count, looked) = (moved.len(), if problem.links.len() < 20_000 { moved.len() } else { 0 });
     for (n, &at) in moved.iter().enumerate() {
         let to = std::mem::replace(&mut places[at], present[at]);

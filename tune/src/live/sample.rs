@@ -7,7 +7,7 @@ use thalweg_monitor::{LiveRow, TaskTotals, live_rows};
 use thalweg_space::Error;
 use thalweg_space::reader::SpaceReader;
 
-/// The worker of a task that has a thread of its own.
+/// The number that stands for a worker in the row of a task that has a thread of its own.
 const OWN_THREAD: u64 = u32::MAX as u64;
 
 /// The state of a run at a moment.
@@ -21,7 +21,7 @@ pub(super) struct Sample {
     pub(super) workers: HashMap<u64, WorkerAt>,
     /// The newest task's number.
     pub(super) newest: u64,
-    /// Processor time, in seconds.
+    /// The processor time of the process, in seconds.
     pub(super) processor_s: f64,
     /// Memory, in bytes.
     pub(super) memory: f64,
@@ -32,7 +32,7 @@ pub(super) struct Sample {
 pub(super) struct TaskAt {
     pub(super) component: u64,
     pub(super) replica: u64,
-    /// The task's worker; `None`: a thread of its own.
+    /// The worker of the task; `None` if the task has a thread of its own.
     pub(super) worker: Option<u32>,
     pub(super) totals: TaskTotals,
 }
@@ -90,13 +90,13 @@ impl Sample {
     }
 }
 
-/// The processor time of a process so far, in seconds: in nanoseconds for each thread if the system counts
-/// them, otherwise in its ticks.
+/// The processor time of a process so far, in seconds: from the nanoseconds of each thread if the system
+/// counts them, otherwise from the ticks of the process.
 pub(super) fn processor_s(pid: u32) -> Option<f64> {
     let threads = fs::read_dir(format!("/proc/{pid}/task")).ok()?;
     let mut ns = 0;
     for thread in threads.flatten() {
-        // A thread that ends meanwhile does not count.
+        // A thread that ends while its file is read is left out.
         let Ok(text) = fs::read_to_string(thread.path().join("schedstat")) else { continue };
         ns += text.split_whitespace().next()?.parse::<u64>().ok()?;
     }

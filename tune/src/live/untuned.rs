@@ -7,7 +7,7 @@ use thalweg_space::Error;
 /// Reasons why a run is not tuned.
 #[derive(Debug)]
 pub enum Untuned {
-    /// The run cannot be tuned, for this reason, which also says what to do.
+    /// The run cannot be tuned; the text gives the reason, and what to do.
     Refused(String),
     /// The run's space could not be read, or a setting could not be set.
     Space(Error),
@@ -26,7 +26,8 @@ impl error::Error for Untuned {
     fn source(&self) -> Option<&(dyn error::Error + 'static)> {
         match self {
             Untuned::Refused(_) => None,
-            // The text is already that of the inner error, so its source is returned.
+            // The text of this error is that of the inner error, so the inner error's source is returned as
+            // the source.
             Untuned::Space(error) => error.source(),
         }
     }

@@ -10,7 +10,7 @@ use crate::control::Seen;
 /// The least number of messages from which a window's rate is computed.
 const ENOUGH: f64 = 20.0;
 
-/// The measure of a run's progress.
+/// What counts as the progress of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Progress {
     /// Messages that sinks read.
@@ -23,35 +23,35 @@ pub enum Progress {
     Dispatches,
 }
 
-/// A run between two moments.
+/// What a run did between two moments.
 #[derive(Clone, Debug)]
 pub struct Window {
     /// The length of the window, in seconds.
     pub lasted: f64,
-    /// The tasks that existed all the time.
+    /// The tasks that existed during the whole window.
     pub tasks: Vec<TaskIn>,
-    /// The streams that existed all the time.
+    /// The streams that existed during the whole window.
     pub streams: Vec<StreamIn>,
-    /// Workers that took part at the end.
+    /// The workers that took part in the run at the window's end.
     pub workers: Vec<WorkerIn>,
     /// The number of workers, including parked ones.
     pub workers_known: usize,
-    /// Tasks made per second.
+    /// The number of tasks that were made per second.
     pub made: f64,
     /// Dispatches per second.
     pub dispatches: f64,
-    /// Processors that the process used.
+    /// The number of processors that the process used on average.
     pub processors: f64,
     /// Memory, in bytes.
     pub memory: f64,
-    /// Messages in streams at the end.
+    /// The number of messages in streams at the end of the window.
     pub held: f64,
 }
 
 /// A task in a window; times are fractions of the window, counts are per second.
 #[derive(Clone, Debug)]
 pub struct TaskIn {
-    /// Its number.
+    /// The number of the task.
     pub id: u64,
     /// The component's path, and the replica in brackets if there are several.
     pub name: String,
@@ -59,15 +59,15 @@ pub struct TaskIn {
     pub kind: String,
     /// The number of the task's component.
     pub component: u64,
-    /// The task's worker; `None`: a thread of its own.
+    /// The worker of the task; `None` if the task has a thread of its own.
     pub worker: Option<u32>,
-    /// The fraction of time in which it ran.
+    /// The fraction of time in which the task ran.
     pub busy: f64,
-    /// The fraction of time in which it waited for messages.
+    /// The fraction of time in which the task waited for messages.
     pub input_wait: f64,
-    /// The fraction of time in which it waited for room.
+    /// The fraction of time in which the task waited for room.
     pub output_wait: f64,
-    /// The fraction of time in which it was ready and did not run.
+    /// The fraction of time in which the task was ready but did not run.
     pub ready: f64,
     /// Messages read.
     pub reads: f64,
@@ -84,23 +84,24 @@ pub struct StreamIn {
     pub writer: u64,
     /// The task that reads.
     pub reader: u64,
-    /// Messages that it can hold.
+    /// The number of messages that the stream can hold.
     pub capacity: u64,
     /// Messages read per second.
     pub rate: f64,
-    /// Messages in it at the end.
+    /// The number of messages in the stream at the end of the window.
     pub held: f64,
 }
 
 /// A worker in a window.
 #[derive(Clone, Copy, Debug)]
 pub struct WorkerIn {
-    /// Its number.
+    /// The number of the worker.
     pub id: u64,
     /// The fraction of its time in which it dispatched tasks, without the time in which another process had
     /// its processor.
     pub busy: f64,
-    /// The factor that converts times of its tasks to fractions of the time in which it had a processor.
+    /// The factor that converts times of the worker's tasks to fractions of the time in which the worker had
+    /// a processor.
     pub had: f64,
 }
 
@@ -132,8 +133,8 @@ impl Window {
             let before = from.workers.get(id)?;
             let busy = part(after.busy_ticks, before.busy_ticks);
             let waited = part(after.waiting_ticks, before.waiting_ticks);
-            // The factor is bounded, so if almost none of the worker's time is known, its shares are not
-            // scaled up to all of it.
+            // The factor is bounded: if almost none of the worker's time is known, the known part is not
+            // taken for all of it.
             let had = 1.0 / (busy + waited).clamp(0.2, 1.0);
             Some(WorkerIn { id: *id, busy: (busy * had).min(1.0), had })
         });
@@ -158,12 +159,12 @@ impl Window {
         self.tasks.iter().filter(move |task| task.kind == kind)
     }
 
-    /// The sources: the tasks that read nothing and write.
+    /// The sources, which are the tasks that read nothing but write messages.
     pub fn sources(&self) -> impl Iterator<Item = &TaskIn> {
         self.of_kind("source")
     }
 
-    /// Progress of this kind per second.
+    /// The progress per second, counted as `of` says.
     pub fn progress(&self, of: Progress) -> f64 {
         match of {
             Progress::Sinks => self.of_kind("sink").map(|task| task.reads).sum(),
@@ -173,7 +174,7 @@ impl Window {
         }
     }
 
-    /// The kind of progress that can be measured in such a window.
+    /// The kind of progress that can be measured in this window.
     pub fn told(&self) -> Progress {
         let is_enough = |of: &Progress| self.progress(*of) * self.lasted >= ENOUGH;
         [Progress::Sinks, Progress::Sources, Progress::Tasks]

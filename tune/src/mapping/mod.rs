@@ -9,15 +9,14 @@
 //! P   = max( max_u L_u, Σ_u L_u / p ) + κ · Σ_{m(i)≠m(j)} f_ij
 //! ```
 //!
-//! where `c` is the cost at each end of a message that crosses, `κ` is the delay of the flow by a crossing
-//! although no worker is busy (waking a sleeping worker), and `p` is the number of processors that the
+//! where `c` is the cost at each end of a message that crosses, `κ` is the delay that a crossing message
+//! causes even if no worker is busy (waking a sleeping worker), and `p` is the number of processors that the
 //! workers share. `P` is the period: the time for one unit of input.
 //!
 //! **Search.** The search refines several start mappings: longest-first, a cut along the streams, all tasks
 //! on one worker, the present mapping, and random ones. Each step makes the best move, pair of moves or swap
-//! that lowers `P + 0.001 · rms(L)`, until none does. The method is of the family of Nguyen and Kirner's
-//! congestion avoidance (TPDS 2016). The number of steps is bounded, so the search ends in time for a million
-//! tasks.
+//! that lowers `P + 0.001 · rms(L)`, until none does. The method is related to Nguyen and Kirner's congestion
+//! avoidance (TPDS 2016). The number of steps is bounded, so the search ends in time for a million tasks.
 
 mod refine;
 mod starts;
@@ -26,11 +25,12 @@ mod tests;
 
 use refine::Refinement;
 
-/// The weight of the spread of loads, which makes the more even of two mappings with the same period better.
+/// The weight of the spread of loads; because of it, the more even of two mappings with the same period is
+/// better.
 const RMS: f64 = 0.001;
-/// The most elementary steps of a search, which take less than a tenth of a second.
+/// The largest number of elementary steps of a search; they take less than a tenth of a second.
 const STEPS: u64 = 6_000_000;
-/// The number of random mappings that are refined, too, while steps are left.
+/// The number of random mappings that are also refined, as long as steps are left.
 const RESTARTS: u64 = 8;
 
 /// The costs of tasks, the traffic between them, and the workers to place them on.
@@ -48,8 +48,8 @@ pub struct Problem {
     pub delay: f64,
     /// The number of workers that can run at the same time.
     pub processors: f64,
-    /// The workers of tasks that must not move. If the list is shorter than `work`, the other tasks may go
-    /// anywhere.
+    /// For each task that must not move, its worker; `None` for the others. If the list is shorter than
+    /// `work`, the tasks beyond its end may go to any worker.
     pub fixed: Vec<Option<u32>>,
 }
 
@@ -60,7 +60,7 @@ pub struct Link {
     pub from: u32,
     /// The task that reads.
     pub to: u32,
-    /// Messages, in the same unit as the work.
+    /// The number of messages, per second or per input message like the work.
     pub traffic: f64,
 }
 
@@ -74,7 +74,7 @@ pub struct Mapping {
 }
 
 impl Problem {
-    /// The period of a mapping; infinite if the mapping does not fit the problem.
+    /// The period of a mapping, which is infinite if the mapping does not fit the problem.
     pub fn period(&self, places: &[u32]) -> f64 {
         let workers = self.speeds.len();
         if places.len() != self.work.len() || places.iter().any(|&place| place as usize >= workers) {
@@ -103,7 +103,7 @@ impl Problem {
         most.max(shared) + self.delay * cut
     }
 
-    /// The worker on which a task has to stay.
+    /// The worker on which a task has to stay, if it has to stay on one.
     fn fixed(&self, task: usize) -> Option<u32> {
         self.fixed.get(task).copied().flatten()
     }
@@ -128,7 +128,7 @@ impl Problem {
 /// The best mapping found, starting also from `present` if that is a valid mapping. `None` if the problem is
 /// invalid (a NaN, a worker without speed, a link to a task that does not exist).
 ///
-/// The same problem gives the same mapping.
+/// Two searches of the same problem find the same mapping.
 pub fn search(problem: &Problem, present: Option<&[u32]>) -> Option<Mapping> {
     if !problem.is_sound() {
         return None;
@@ -145,7 +145,7 @@ pub fn search(problem: &Problem, present: Option<&[u32]>) -> Option<Mapping> {
         if steps == 0 {
             break;
         }
-        // Each start may use its share of the steps, and those that earlier starts left.
+        // Each start may use an equal part of the steps that earlier starts left.
         let mut part = (steps / (count - n as u64).max(1)).max(1);
         let before = part;
         refinement.begin(&start);

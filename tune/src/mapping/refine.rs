@@ -2,11 +2,13 @@
 
 use super::{Problem, RMS};
 
-/// The number of tasks up to which each is a candidate; with more, only those of the most loaded worker are.
+/// If a problem has at most this many tasks, each task may move in each round; otherwise only tasks of the
+/// most loaded worker may.
 const ALL_MAX: usize = 256;
-/// The most candidates in a round.
+/// The largest number of tasks that are examined in a round.
 const CANDIDATES_MAX: usize = 2048;
-/// The most workers that a task may go to in a round: those with the least load.
+/// The largest number of workers that are examined as targets in a round; the workers with the least load
+/// are.
 const TARGETS_MAX: usize = 16;
 /// The least improvement that counts: smaller ones are rounding errors.
 const BETTER: f64 = 1e-9;
@@ -14,23 +16,23 @@ const BETTER: f64 = 1e-9;
 /// A mapping under refinement.
 pub(super) struct Refinement<'p> {
     problem: &'p Problem,
-    /// The neighbours of each task with their traffic in both directions are in `beside`; those of task `t`
-    /// begin at `first[t]`.
+    /// The neighbours of each task with their traffic in both directions are in `beside`; the neighbours of
+    /// task `t` begin at `first[t]`.
     first: Vec<u32>,
     beside: Vec<(u32, f64)>,
     places: Vec<u32>,
     loads: Vec<f64>,
     cut: f64,
-    /// The tasks of each worker, and the index of each task there.
+    /// The tasks of each worker, and for each task its index in the list of its worker.
     members: Vec<Vec<u32>>,
     position: Vec<u32>,
-    /// The changes of loads by the move under examination.
+    /// By how much the move that is being examined changes each load.
     change: Vec<f64>,
-    /// The index at which the next candidates of a long list are taken.
+    /// If a list is longer than the number of candidates, the index at which the next candidates begin.
     turn: usize,
 }
 
-/// A move that was found, and possibly a second one that belongs to it.
+/// The best move that was found, with a second move if both have to be made together.
 #[derive(Clone, Copy)]
 struct Found {
     value: f64,
@@ -123,12 +125,12 @@ impl<'p> Refinement<'p> {
         }
     }
 
-    /// The value that is minimised.
+    /// The value of the mapping, which the search minimises.
     fn value(&self) -> f64 {
         self.value_with(self.cut)
     }
 
-    /// The value with the changes under examination.
+    /// The value that the mapping would have after the move that is being examined.
     fn value_with(&self, cut: f64) -> f64 {
         let (mut most, mut sum, mut squares) = (0.0_f64, 0.0, 0.0);
         for (load, change) in self.loads.iter().zip(&self.change) {
@@ -142,7 +144,8 @@ impl<'p> Refinement<'p> {
         most.max(sum / problem.processors.max(1.0)) + problem.delay * cut + RMS * rms
     }
 
-    /// The tasks that may move in this round: all if there are few, otherwise some of the most loaded worker.
+    /// The tasks that may move in this round: all tasks if there are few, otherwise some tasks of the most
+    /// loaded worker.
     fn candidates(&mut self) -> Vec<u32> {
         let movable = |task: &u32| self.problem.fixed(*task as usize).is_none();
         if self.places.len() <= ALL_MAX {
@@ -159,7 +162,8 @@ impl<'p> Refinement<'p> {
         members.iter().cycle().skip(from).take(CANDIDATES_MAX).copied().filter(movable).collect()
     }
 
-    /// The workers that tasks may go to: all if there are few, otherwise those with the least load.
+    /// The workers that tasks may go to: all workers if there are few, otherwise the workers with the least
+    /// load.
     fn targets(&self) -> Vec<u32> {
         let mut all: Vec<u32> = (0..self.loads.len() as u32).collect();
         if all.len() > TARGETS_MAX {
@@ -216,7 +220,8 @@ impl<'p> Refinement<'p> {
         best
     }
 
-    /// The value if `task` moved to worker `to`; `None` when the steps are used up.
+    /// The value that the mapping would have if `task` moved to worker `to`; `None` when the steps are used
+    /// up.
     fn look(&mut self, task: u32, to: u32, steps: &mut u64) -> Option<f64> {
         let cut = self.change_by(task, to, steps);
         let value = self.value_with(self.cut + cut);

@@ -5,7 +5,7 @@ use std::collections::BinaryHeap;
 
 use super::Problem;
 
-/// A load with a total order, which exists because loads are never NaN here.
+/// A load that can be sorted: loads have a total order here, because they are never NaN.
 #[derive(Clone, Copy, PartialEq)]
 struct Load(f64);
 
@@ -23,7 +23,7 @@ impl Ord for Load {
     }
 }
 
-/// All tasks on the fastest worker.
+/// The mapping with all tasks on the fastest worker.
 pub(super) fn on_one(problem: &Problem) -> Vec<u32> {
     let speeds = problem.speeds.iter().enumerate();
     let fastest = speeds.max_by(|a, b| a.1.total_cmp(b.1).then(b.0.cmp(&a.0))).map_or(0, |(at, _)| at as u32);
@@ -114,7 +114,7 @@ fn order(problem: &Problem) -> Vec<usize> {
     order
 }
 
-/// A random worker for each task (SplitMix64, the same for the same seed).
+/// A random worker for each task (by the generator SplitMix64; equal seeds give equal mappings).
 pub(super) fn random(problem: &Problem, seed: u64) -> Vec<u32> {
     let mut state = seed.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     let mut any = || {

@@ -4,7 +4,7 @@ use thalweg_chance::Chance;
 
 use super::{Link, Problem, search};
 
-/// The least period of all mappings, by trying each of them.
+/// The least period that any mapping has, found by trying all mappings.
 fn exhaustive(problem: &Problem) -> f64 {
     let workers = problem.speeds.len() as u32;
     let mut places = vec![0; problem.work.len()];
@@ -17,8 +17,8 @@ fn exhaustive(problem: &Problem) -> f64 {
     }
 }
 
-/// The period of each worker directly from the formula, written independently so that it shares no mistake
-/// with the code under test.
+/// The period of each worker, computed directly from the formula, and independently of the tested code so
+/// that it shares no mistake with that code.
 fn by_definition(problem: &Problem, places: &[u32]) -> f64 {
     let on = |task: u32| places[task as usize];
     let mut worst: f64 = 0.0;
@@ -41,7 +41,7 @@ fn by_definition(problem: &Problem, places: &[u32]) -> f64 {
     worst.max(all / problem.processors) + problem.delay * cut
 }
 
-/// A network of this many tasks, mostly a chain with branches, as streaming networks are.
+/// A network of `tasks` tasks: mostly a chain with branches, like streaming networks.
 fn network(chance: &mut Chance, tasks: u32, workers: usize) -> Problem {
     let work = (0..tasks).map(|_| chance.exponential(1.0) + 0.01).collect();
     let mut links = Vec::new();

@@ -8,7 +8,8 @@ use std::time::{Duration, Instant};
 
 /// The folder in which Debian installs PVM.
 const ROOT: &str = "/usr/lib/pvm3";
-/// The folder of the programs' sources, for this crate and for others that use this file.
+/// The folder with the sources of the test programs, for this crate and for other crates that include this
+/// file.
 pub(crate) const PROGRAMS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../tune/tests/programs");
 const WAIT: Duration = Duration::from_secs(20);
 
@@ -34,7 +35,7 @@ fn environment(command: &mut Command, folder: &Path) {
 }
 
 impl Machine {
-    /// Starts the daemon; `None` if this computer has no PVM.
+    /// Starts the daemon; `None` if PVM is not installed.
     pub(crate) fn start() -> Option<Machine> {
         let daemon = Path::new(ROOT).join("lib/pvmd");
         if !daemon.exists() || !Path::new("/usr/include/pvm3.h").exists() {
@@ -118,7 +119,7 @@ pub(crate) struct Run {
     child: Child,
     output: BufReader<std::process::ChildStdout>,
     processes: Vec<i32>,
-    /// The folder in which it looks for a file that ends it.
+    /// The folder in which the program looks for a file that tells it to end.
     stop: tempfile::TempDir,
 }
 
@@ -140,7 +141,7 @@ impl Run {
         self.processes.clone()
     }
 
-    /// Whether memory of an attachment is left in a task.
+    /// Whether a task still has memory that an attachment mapped.
     pub(crate) fn is_attached(&self) -> bool {
         let has = |pid: &i32| {
             let maps = std::fs::read(format!("/proc/{pid}/maps")).unwrap_or_default();
@@ -149,7 +150,8 @@ impl Run {
         self.processes.iter().any(has)
     }
 
-    /// Ends the program, if possible, and waits; returns whether all data that it received were right.
+    /// Ends the program, if possible, and waits for its end; returns whether all data that it received were
+    /// right.
     pub(crate) fn ended_well(&mut self) -> bool {
         std::fs::write(self.stop.path().join("stop"), "").expect("a file");
         let lines: Vec<String> = self.output.by_ref().lines().map_while(Result::ok).collect();

@@ -1,5 +1,6 @@
-/* Asks for large blocks, writes them, and frees them: blocks SECONDS BYTES. Each line says how long a block took, in microseconds.
- * It ends sooner once there is a file that the variable STOP names. */
+/* Asks for large blocks, writes them, and frees them: blocks SECONDS BYTES. Each line of output says how long
+ * a block took, in microseconds. The program ends earlier if the file that the variable STOP names comes into
+ * being. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,9 +1,11 @@
-/* Integer sort as the NAS Parallel Benchmarks specify it: keys from their generator, ranked ten times by buckets, verified.
- * `sort_mpi.c` and `sort_pvm.c` bring the processes; each has its part of the keys.
+/* Integer sort as the NAS Parallel Benchmarks specify it: keys from their generator, ranked ten times by
+ * buckets, verified. `sort_mpi.c` and `sort_pvm.c` supply the processes, each of which has a part of the
+ * keys.
  *
- * The rank of a key is the number of smaller keys. In each iteration two keys change, all are ranked, and the ranks of five keys are compared
- * with what the specification's reference has. After the last, the keys are sorted by what was ranked, and their order, their number and their
- * sums are verified. More than ten iterations repeat the tenth. */
+ * The rank of a key is the number of keys that are smaller. In each iteration two keys change, all keys are
+ * ranked, and the ranks of five keys are compared with those that the specification states. After the last
+ * iteration, the keys are sorted by their ranks, and their order, their number and their sums are verified.
+ * Iterations after the tenth repeat the tenth. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,7 +15,8 @@
 
 enum { BUCKETS = 1024, TESTS = 5, ITERATIONS = 10 };
 
-/* A class: 2^keys_log keys below 2^most_log; where five keys are, and their ranks, to which a number of the iteration belongs. */
+/* A class of the benchmark: it has 2^keys_log keys below 2^most_log. The keys at five places are tested: each
+ * must have a rank that is computed from its number in `ranks` and the iteration. */
 struct class {
     char name;
     int keys_log, most_log;
@@ -27,7 +30,7 @@ static const struct class classes[] = {
     {'B', 25, 21, {41869, 812306, 5102857, 18232239, 26860214}, {33422937, 10244, 59149, 33135281, 99}},
 };
 
-/* What the ranks of a test become in an iteration. */
+/* The rank that the key of a test must have in an iteration. */
 static int expected(const struct class *of, int test, int iteration) {
     int rank = of->ranks[test];
     switch (of->name) {
@@ -38,11 +41,13 @@ static int expected(const struct class *of, int test, int iteration) {
     }
 }
 
-/* The processes, and what they do together. Both are in the file that includes this one. */
+/* The process's own number, the number of processes, and the operations that they carry out together. The
+ * file that includes this one defines the operations. */
 static int rank_own, ranks;
-/* The sum over all processes of each of so many numbers. */
+/* Adds each of `count` numbers up over all processes. */
 static void sum_all(const int *own, int *sums, int count);
-/* Sends each process its part of `from`; gives how many ints came into `into`, in the order of the ranks. */
+/* Sends each process its part of `from`; returns how many ints came into `into`, sorted by the processes from
+ * which they came. */
 static int exchange(const int *from, const int *starts, const int *counts, int *into, int room);
 
 static double now(void) {
@@ -51,7 +56,7 @@ static double now(void) {
     return t.tv_sec * 1e6 + t.tv_nsec / 1e3;
 }
 
-/* The generator: x ← 5^13 x mod 2^46, as numbers between 0 and 1. */
+/* The generator of keys: x ← 5^13 x mod 2^46, divided by 2^46 to get a number between 0 and 1. */
 static const uint64_t FACTOR = 1220703125, SEED = 314159265, MASK = (1ull << 46) - 1;
 
 static uint64_t ahead(uint64_t steps) {
@@ -61,7 +66,7 @@ static uint64_t ahead(uint64_t steps) {
     return x;
 }
 
-/* The keys from `first` on. */
+/* Generates the keys from the index `first` on. */
 static void generate(const struct class *of, long first, long count, int *keys) {
     uint64_t x = ahead(4 * (uint64_t)first);
     double quarter = (double)(1 << of->most_log) / 4;
@@ -75,13 +80,14 @@ static void generate(const struct class *of, long first, long count, int *keys) 
     }
 }
 
-/* What a process holds. */
+/* The data that a process holds. */
 static int *keys, *grouped, *received, *counts;
 static long keys_own, keys_first;
 static int room, least, most;
 static long before;
 
-/* The buckets of each process: those before `ends[r]` that no lower rank has. They have about the same number of keys. */
+/* Divides the buckets among the processes: process `r` gets the buckets before `ends[r]` that no process with
+ * a lower number gets. All processes get about the same number of keys. */
 static void share(const int *sums, long all, int *ends) {
     long seen = 0;
     int bucket = 0;
@@ -91,8 +97,8 @@ static void share(const int *sums, long all, int *ends) {
     }
 }
 
-/* Ranks all keys: what falls into this process's values is in `received`, and `counts[k - least]` is the number of its keys up to k.
- * Gives how many came. */
+/* Ranks all keys: afterwards `received` has the keys whose values belong to this process, and `counts[k -
+ * least]` is the number of these keys up to k. Returns the number of keys received. */
 static int rank_keys(const struct class *of) {
     int shift = of->most_log - 10, own[BUCKETS] = {0}, sums[BUCKETS], at[BUCKETS], ends[ranks];
     for (long i = 0; i < keys_own; i++) own[keys[i] >> shift]++;
@@ -121,7 +127,8 @@ static int rank_keys(const struct class *of) {
     return came;
 }
 
-/* How many of the five keys in this process's values have the rank that they should have. */
+/* For the tested keys whose values belong to this process, returns how many have the rank that they must
+ * have. */
 static int right(const struct class *of, int iteration) {
     int found = 0, key;
     for (int test = 0; test < TESTS; test++) {
@@ -133,7 +140,7 @@ static int right(const struct class *of, int iteration) {
     return found;
 }
 
-/* Sorts what was ranked, and verifies order, number and sums over all processes. */
+/* Sorts the keys by their ranks, and verifies order, number and sums over all processes. */
 static int is_sorted(const struct class *of, int came) {
     int *sorted = malloc((came + 1) * sizeof *sorted);
     uint64_t sum = 0, sum_sorted = 0;
@@ -147,7 +154,7 @@ static int is_sorted(const struct class *of, int came) {
     }
     free(sorted);
     uint64_t difference = sum - sum_sorted;
-    /* The parts of the sums are small enough to be added as ints: 16 bits each. */
+    /* The sums are added in parts of 16 bits, which are small enough to be added as ints. */
     int own[6] = {wrong, came}, all[6];
     for (int i = 0; i < 4; i++) own[2 + i] = (int)(difference >> (16 * i) & 0xffff);
     sum_all(own, all, 6);
@@ -156,7 +163,8 @@ static int is_sorted(const struct class *of, int came) {
     return all[0] == 0 && all[1] == 1 << of->keys_log && rest == 0;
 }
 
-/* Room for the keys of this process: of all, it gets its part, and in an exchange up to twice that and a bucket. */
+/* Makes room for the keys of this process: it has its part of all keys, and may get up to twice that part and
+ * one bucket in an exchange. */
 static void make_room(const struct class *of) {
     long all = 1l << of->keys_log;
     keys_first = all * rank_own / ranks;
@@ -170,7 +178,8 @@ static void make_room(const struct class *of) {
     generate(of, keys_first, keys_own, keys);
 }
 
-/* Ranks so many times; the first rank says each iteration's time in microseconds. 0: all was right. */
+/* Ranks the keys `iterations` times; the first process prints the time of each iteration in microseconds.
+ * Returns 0 if all results were right. */
 static int sort(char name, int iterations) {
     const struct class *of = NULL;
     for (unsigned i = 0; i < sizeof classes / sizeof *classes; i++)

@@ -1,6 +1,7 @@
-/* Two tasks of PVM send each other an array of ints: pingpong SECONDS ROUTE ENCODING FRAGMENT DESCRIPTORS BYTES ..., with so many
- * seconds for each size. Each line says when, how many bytes, and how long a round trip took, in microseconds.
- * It ends sooner once there is a file that the variable STOP names. */
+/* Two tasks of PVM send each other an array of ints: pingpong SECONDS ROUTE ENCODING FRAGMENT DESCRIPTORS
+ * BYTES ..., where SECONDS is the time for each size. Each line of output has the time, the number of bytes,
+ * and the duration of a round trip, in microseconds. The program ends earlier if the file that the variable
+ * STOP names comes into being. */
 #include <pvm3.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,7 +28,7 @@ static void send(int to, int tag, int count, int encoding) {
 
 static int receive(int from, int *tag) {
     int bytes, task, count, buffer = pvm_recv(from, -1);
-    /* Without a daemon there is nobody to play with. */
+    /* Without a daemon of PVM there is no partner. */
     if (buffer < 0) exit(3);
     pvm_bufinfo(buffer, &bytes, tag, &task);
     pvm_upkint(&count, 1, 1);

@@ -1,5 +1,6 @@
-/* Pairs of MPI's ranks send each other arrays: ranks SECONDS BYTES. The first rank says how long a round trip took, in microseconds.
- * It ends sooner once there is a file that the variable STOP names. */
+/* Pairs of MPI's ranks send each other arrays; usage: ranks SECONDS BYTES. The first rank prints how long a
+ * round trip took, in microseconds. The program ends earlier if the file that the variable STOP names comes
+ * into being. */
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-/* Integer sort over MPI: sort_mpi CLASS ITERATIONS. See keys.h. */
+/* Integer sort over MPI; usage: sort_mpi CLASS ITERATIONS. See keys.h. */
 #include <mpi.h>
 #include "keys.h"
 

@@ -1,4 +1,5 @@
-/* Integer sort over PVM: sort_pvm CLASS ITERATIONS TASKS ROUTE ENCODING FRAGMENT; 0 leaves each of the last three as it is. See keys.h. */
+/* Integer sort over PVM; usage: sort_pvm CLASS ITERATIONS TASKS ROUTE ENCODING FRAGMENT, where 0 for one of
+ * the last three leaves PVM's own value. See keys.h. */
 #include <pvm3.h>
 #include "keys.h"
 
@@ -9,7 +10,7 @@ static int tasks[64], encoding;
 static void begin_message(void) { pvm_initsend(encoding); }
 
 static void check(int code) {
-    /* Without a daemon there is nobody to sort with. */
+    /* Without a daemon of PVM there are no other tasks to sort with. */
     if (code < 0) exit(3);
 }
 
@@ -52,7 +53,7 @@ static int exchange(const int *from, const int *starts, const int *counts, int *
     return sum;
 }
 
-/* All tasks know each other: the first has begun the others. */
+/* The first task, which has started the others, tells all tasks the ids of all. */
 static int meet(int c, char **v) {
     int parent = pvm_parent();
     tasks[0] = pvm_mytid();

@@ -1,4 +1,4 @@
-//! What is written for Rust compiles, and its kinds are those of the description.
+//! Checks that the code generated for Rust compiles, and that its kinds are those of the description.
 
 use thalweg_space::kinds::{Description, parse};
 

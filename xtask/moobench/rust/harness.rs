@@ -1,6 +1,6 @@
 //! The common part of MooBench's drivers in Rust: calls in bins of a second, and the files of raw data.
 //! Included by `probe/examples/moobench.rs`, which uses Thalweg's probes, and by `xtask/moobench/rust`, which
-//! uses those of rivals.
+//! uses the probes of rivals.
 
 use std::fmt::Write;
 use std::hint::black_box;
@@ -36,8 +36,8 @@ fn processor_time() -> u64 {
     text.split(' ').next().and_then(|first| first.parse().ok()).unwrap_or(0)
 }
 
-/// Runs a thread's calls. Returns their number and total time in each second, the distribution of their times
-/// in the second half, and the processor time of that half.
+/// Makes the calls of one thread. Returns the number of calls and total time in each second, the distribution
+/// of their times in the second half, and the processor time of the second half.
 fn calls(seconds: u32, call: impl Fn() -> u64) -> (Vec<(u64, u64)>, Vec<u64>, u64) {
     let start = Instant::now();
     let mut bins = Vec::new();

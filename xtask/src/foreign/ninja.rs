@@ -14,7 +14,7 @@ use std::process::Command;
 const FILES_COUNTED: usize = 200;
 const FILES_TIMED: usize = 10_000;
 
-/// Builds of the same sources in three ways.
+/// Builds of the same sources: without probes, with probes, and with gcov.
 pub(super) struct Ninja {
     plain: PathBuf,
     instrumented: PathBuf,
@@ -31,7 +31,7 @@ pub(super) fn ninja() -> Result<Ninja> {
         if !place.join("ninja_test").exists() {
             let _ = std::fs::remove_dir_all(&place);
             std::fs::create_dir_all(&place)?;
-            // Ninja builds itself: the first build makes the other builds.
+            // Ninja builds itself: the first build of Ninja makes the other builds.
             let first = if name == "plain" {
                 "python3 configure.py --bootstrap && ./ninja ninja_test".to_owned()
             } else {
@@ -44,7 +44,7 @@ pub(super) fn ninja() -> Result<Ninja> {
     Ok(Ninja {
         plain: build("plain", "")?,
         instrumented: build("instrumented", "-finstrument-functions")?,
-        // Without inlining, gcov and the probes count the same calls.
+        // This build is not optimised: without inlining, gcov and the probes count the same calls.
         counted: build("counted", "-O0 -finstrument-functions --coverage -fprofile-update=atomic")?,
         library,
     })
@@ -55,7 +55,7 @@ pub(super) fn own_tests(made: &Ninja) -> Result<String> {
     let mut tests = Command::new(made.instrumented.join("ninja_test"));
     tests.current_dir(&made.instrumented);
     let said = quiet(tests.env("LD_PRELOAD", &made.library).env("THALWEG_SPACES", &spaces.path))?;
-    // Ninja's tests overwrite one line with their progress: [n/n] and the name of a test.
+    // Ninja's tests show their progress in one line that they overwrite: `[n/n]` and the name of a test.
     let last = said.rsplit('[').next().unwrap_or_default();
     let count = last.split(']').next().unwrap_or_default().to_owned();
     if !said.contains("passed") {
@@ -69,7 +69,7 @@ pub(super) fn own_tests(made: &Ninja) -> Result<String> {
     Ok(format!("{count} passed; {recorded} calls"))
 }
 
-/// A folder with files to be made by `cat`, each from a file before it.
+/// A folder with a manifest by which Ninja makes each file with `cat` from the previous one.
 fn work(name: &str, files: usize) -> Result<PathBuf> {
     let place = folder()?.join(format!("ninja-work-{name}"));
     std::fs::create_dir_all(&place)?;
@@ -82,7 +82,7 @@ fn work(name: &str, files: usize) -> Result<PathBuf> {
     Ok(place)
 }
 
-/// Compares each function's calls with gcov's count of the same run.
+/// Compares each function's calls with gcov's count in the same run.
 pub(super) fn counts(made: &Ninja) -> Result<String> {
     sh(&made.counted, "find . -name '*.gcda' -delete")?;
     let place = work("counted", FILES_COUNTED)?;
@@ -122,7 +122,8 @@ pub(super) fn counts(made: &Ninja) -> Result<String> {
     ))
 }
 
-/// Counts by demangled names without parameters, added up over overloads and over instances of a template.
+/// The counts of calls by demangled names without parameters; the counts of overloads, and of instances of a
+/// template, are added up.
 fn without_parameters(counted: BTreeMap<String, u64>) -> Result<BTreeMap<String, u64>> {
     let place = folder()?.join("ninja-names");
     std::fs::write(&place, counted.keys().map(|name| format!("{name}\n")).collect::<String>())?;

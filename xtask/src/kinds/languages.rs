@@ -1,7 +1,7 @@
 //! Kinds of event and of live row as constants for C, Java and Python: names, places, types and choices.
 //!
 //! Every language has the same constants. A kind has its name, its schema's hash, and the number of words of
-//! its fixed part; a field has its byte offset in the fixed part (`AT`; in a live row the number of its cell,
+//! its fixed part; a field has its byte offset in the fixed part (`AT`; a cell of a live row has its number,
 //! `CELL`), its type (`TYPE`), and each of its choices (`CHOICE`).
 
 use std::fmt::Write;
@@ -9,7 +9,7 @@ use thalweg_space::kinds::{DescribedField, Description, What};
 
 const NOTE: &str = "Written by `cargo xtask kinds` from the files in kinds/.";
 
-/// The position of each field, with the name of the constant.
+/// The names of the constants with the position of each field.
 fn places(kind: &Description) -> Vec<(&'static str, usize)> {
     let is_row = kind.what != What::Event;
     let place = |at: usize| if is_row { ("CELL", at / 8) } else { ("AT", at) };

@@ -106,7 +106,8 @@ fn row_structure(out: &mut String, row: &Description) {
     writeln!(out, "        {name} {{ id: view.id, {values} }}\n    }}\n}}\n").expect("a text");
 }
 
-/// `exec.task_ready` → `TaskReady`; of rows `exec.task` → `TaskRow`.
+/// The name of the struct of a kind: `TaskReady` for the event `exec.task_ready`, `TaskRow` for the row
+/// `exec.task`.
 fn type_name(kind: &Description) -> String {
     let name = short_name(kind);
     if kind.what == What::Event { name } else { name + "Row" }
@@ -256,7 +257,7 @@ fn reading(out: &mut String, kind: &Description, name: &str) {
         .expect("a text");
 }
 
-/// Writes the constant with the fields that are looked up.
+/// Writes the constant that describes the fields which are looked up by their names.
 fn specs(out: &mut String, kind: &Description, constant: &str) {
     writeln!(out, "    const {constant}: &'static [FieldSpec] = &[").expect("a text");
     for field in &kind.fields {
@@ -275,7 +276,7 @@ fn specs(out: &mut String, kind: &Description, constant: &str) {
     *out += "    ];\n\n";
 }
 
-/// The expression for a field if the event's layout is as described.
+/// The expression for a field for the case that the event's layout is that of the description.
 fn of_words(kind: &Description, field: &DescribedField, n: usize, at: usize) -> String {
     let (word, shift) = (format!("word_{}", at / 8), at % 8 * 8);
     let shifted = if shift == 0 { word } else { format!("({word} >> {shift})") };
@@ -296,7 +297,7 @@ fn of_words(kind: &Description, field: &DescribedField, n: usize, at: usize) -> 
     }
 }
 
-/// The expression for a field whose position was looked up by its name.
+/// The expression for a field if its position was looked up by its name.
 fn by_name(kind: &Description, field: &DescribedField, n: usize) -> String {
     match field.field_type {
         FieldType::I8 | FieldType::I16 | FieldType::I32 | FieldType::I64 => {

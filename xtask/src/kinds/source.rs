@@ -7,7 +7,7 @@ use syn::{Attribute, Expr, Fields, Item, ItemEnum, ItemStruct, Lit, Meta, Type};
 use thalweg_space::kind::FieldType;
 use thalweg_space::kinds::{DescribedField, Description, What};
 
-/// An enum's choices, by its name.
+/// The choices of each enum, by the enum's name.
 type Choices = HashMap<String, Vec<(u64, String)>>;
 
 /// All structs with `#[derive(Kind)]` or `#[derive(Row)]` below a folder, by file and place in it.
@@ -17,7 +17,7 @@ pub(super) fn kinds(folder: &Path) -> Result<Vec<Description>> {
     for path in rust_files(folder)? {
         let text =
             std::fs::read_to_string(&path).with_context(|| format!("could not read {}", path.display()))?;
-        // Most files have no such struct, and parsing them would take most of the time.
+        // Files without such a struct are skipped, and parsing them would take most of the time.
         if text.contains("#[derive(") && ["Kind", "Row)"].iter().any(|name| text.contains(name)) {
             let file =
                 syn::parse_file(&text).with_context(|| format!("could not parse {}", path.display()))?;
@@ -31,7 +31,7 @@ fn described_all(structs: &[ItemStruct], choices: &Choices) -> Result<Vec<Descri
     structs.iter().map(|item| describe(item, choices).with_context(|| item.ident.to_string())).collect()
 }
 
-/// The kinds of a text.
+/// The kinds that a text in Rust declares.
 #[cfg(test)]
 pub(super) fn kinds_in(text: &str) -> Result<Vec<Description>> {
     let (mut structs, mut choices) = (Vec::new(), Choices::new());

@@ -1,4 +1,4 @@
-//! The cases: a language's driver with one sort of probe in one phase.
+//! The cases of the measurement; each is the driver of a language with one sort of probe in one phase.
 
 pub(super) mod java;
 mod native;
@@ -10,7 +10,7 @@ use anyhow::{Result, bail};
 use std::path::Path;
 use std::process::Command;
 
-/// The set of rows that are measured.
+/// Which rows of the table are measured.
 #[derive(Clone, Copy, PartialEq)]
 pub(crate) enum Set {
     /// The phases T, I, C, F and W of Thalweg's probes and of rivals.
@@ -21,12 +21,12 @@ pub(crate) enum Set {
     Full,
 }
 
-/// The folder, file and port of a run's command.
+/// What a run's command needs: a folder, a file and a port.
 pub(super) struct Place<'a> {
     pub(super) settings: &'a Settings,
     /// The folder in which the run's process starts.
     pub(super) folder: &'a Path,
-    /// The file for its raw data.
+    /// The file for the raw data of the run.
     pub(super) raw: &'a Path,
     /// The address of the listener, if the case has one.
     pub(super) port: u16,
@@ -43,7 +43,7 @@ pub(super) struct Case {
     pub(super) phase: char,
     pub(super) drain: Drain,
     pub(super) command: Make,
-    /// The reason why the case cannot be measured on this machine.
+    /// The reason why the case cannot be measured on this machine, if it cannot.
     pub(super) missing: Option<String>,
 }
 

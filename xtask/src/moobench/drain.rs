@@ -1,4 +1,4 @@
-//! The reader of a run's events, in a process or thread beside the run.
+//! The reader of a run's events, which works in a process or thread beside the run.
 
 use super::{Folder, thalweg};
 use crate::process;
@@ -20,12 +20,12 @@ pub(super) enum Drain {
     None,
     /// `thalweg record` keeps the events on disk.
     Record,
-    /// `thalweg record --level 0 --sync 1h` keeps uncoded events, which compares with the copy of a ring by
-    /// hand.
+    /// `thalweg record --level 0 --sync 1h` keeps events without coding, which can be compared with copying a
+    /// ring by hand.
     RecordPlain,
     /// `thalweg events --follow` with these options prints the events.
     Follow(&'static [&'static str]),
-    /// A ring by hand is copied to disk unchanged.
+    /// The records of a ring by hand are copied to disk unchanged.
     Ring,
     /// A thread reads from a socket.
     Socket,
@@ -42,7 +42,7 @@ impl Drain {
     }
 }
 
-/// A process that is killed when dropped, also after an error.
+/// A process that is killed when the value is dropped, also after an error.
 pub(super) struct Killed(pub(super) Child);
 
 impl Drop for Killed {
@@ -57,7 +57,7 @@ pub(super) enum Beside {
     Nobody,
     Later(Drain),
     Record(Killed),
-    /// Killed when the value is dropped.
+    /// The reader's process, which is killed when the value is dropped.
     Follow {
         _reader: Killed,
     },
@@ -127,7 +127,8 @@ impl Beside {
             _ => {
                 command.arg("record").arg(space).arg("--output").arg(folder.join("archive"));
                 if drain == Drain::RecordPlain {
-                    // The copier of the ring does not sync the disk either, so the comparison is fair.
+                    // The copier of the ring does not sync the disk, so for a fair comparison this reader
+                    // does not either.
                     command.args(["--level", "0", "--sync", "1h"]);
                 }
                 Beside::Record(Killed(command.spawn().context("could not start `thalweg record`")?))
@@ -135,8 +136,8 @@ impl Beside {
         })
     }
 
-    /// Ends the reader after the run. Returns lines for the raw data. Reading a whole archive takes longer
-    /// than writing it, so it is `checked` for one run only.
+    /// Ends the reader after the run. Returns lines that are added to the raw data. Reading a whole archive
+    /// takes longer than writing it, so only the archive of one run is read, for which `checked` is set.
     pub(super) fn ended(self, folder: &Path, checked: bool) -> Result<String> {
         match self {
             Beside::Nobody | Beside::Later(_) | Beside::Follow { .. } => Ok(String::new()),
@@ -183,7 +184,7 @@ fn space_in(spaces: &Path) -> Result<PathBuf> {
     }
 }
 
-/// The number of lost events that an archive states.
+/// The number of lost events that an archive states, as `thalweg` prints it.
 fn lost(archive: &Path) -> Result<u64> {
     let output = Command::new(thalweg()).arg("calls").arg(archive).arg("--json").output()?;
     let calls: serde_json::Value = serde_json::from_slice(&output.stdout)
@@ -204,7 +205,7 @@ fn bytes_of(folder: &Path) -> Result<u64> {
 const RECORD: u64 = 24;
 const HEADER: u64 = 4096;
 
-/// A ring by hand that is being copied.
+/// A ring by hand whose records are being copied.
 struct Ring {
     file: File,
     copy: File,
@@ -219,7 +220,7 @@ impl Ring {
         Ok(u64::from_le_bytes(bytes))
     }
 
-    /// Copies the available bytes. Returns their number.
+    /// Copies the bytes that are available. Returns their number.
     fn copy(&mut self, chunk: &mut [u8]) -> Result<u64> {
         let written = self.word(0)?;
         let mut bytes = 0;

@@ -7,19 +7,19 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::path::Path;
 
-/// Times below this are counted by the nanosecond; above, 32 to a power of two. The drivers use the same
-/// division.
+/// Below this time, there is a bucket for each nanosecond; above, there are 32 buckets for each power of two.
+/// The drivers divide times into the same buckets.
 const LINEAR: u64 = 2048;
 
 /// The measurements of one process.
 pub(super) struct Run {
-    /// Traces of each second, of all threads.
+    /// The number of traces in each second, of all threads.
     pub(super) bins: Vec<u64>,
     /// The total time of the traces of each second, in nanoseconds.
     sums: Vec<u64>,
     /// The number of traces in the second half, by buckets of time.
     buckets: BTreeMap<u64, u64>,
-    /// Events that did not reach the disk.
+    /// The number of events that did not reach the disk.
     pub(super) lost: Option<u64>,
     pub(super) disk_bytes: Option<u64>,
     /// Processor time of the threads that call, in the second half, in nanoseconds.
@@ -68,7 +68,7 @@ impl Run {
         Ok(run)
     }
 
-    /// The bins after the warm-up.
+    /// The bins after the warm-up, which are the second half.
     fn measured(&self) -> &[u64] {
         &self.bins[self.bins.len() / 2..]
     }
@@ -87,13 +87,13 @@ fn time_of(bucket: u64) -> f64 {
 pub(super) struct Figures {
     pub(super) runs: Vec<Run>,
     pub(super) missing: Option<String>,
-    /// Traces a second: mean, and half of the interval that holds it with 95 % confidence.
+    /// Traces a second: the mean, and half of the interval that holds the mean with 95 % confidence.
     pub(super) rate: f64,
     pub(super) half: f64,
     /// The time of a trace in nanoseconds: mean and quartiles.
     pub(super) mean: f64,
     pub(super) quartiles: [f64; 3],
-    /// Processor time of a trace, the driver's own included.
+    /// The processor time of a trace, the driver's own included.
     pub(super) cpu: f64,
 }
 
@@ -117,7 +117,7 @@ impl Figures {
     }
 }
 
-/// The mean, and half of its interval with 95 % confidence by Student's t.
+/// The mean, and half of the interval that holds the mean with 95 % confidence, by Student's t.
 fn interval(values: &[f64]) -> (f64, f64) {
     let count = values.len() as f64;
     if values.is_empty() {
@@ -131,7 +131,7 @@ fn interval(values: &[f64]) -> (f64, f64) {
     (mean, student(values.len() - 1) * (variance / count).sqrt())
 }
 
-/// The 97.5 % quantile of Student's t.
+/// The 97.5 % quantile of Student's t distribution.
 fn student(freedom: usize) -> f64 {
     const TABLE: [f64; 12] =
         [12.71, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179];
@@ -150,7 +150,7 @@ fn quantile(buckets: &BTreeMap<u64, u64>, part: f64) -> f64 {
     0.0
 }
 
-/// The table, as Markdown.
+/// The table of results, as Markdown.
 pub(super) fn table(settings: &Settings, cases: &[Case], all: &[Figures]) -> String {
     let mut out = String::new();
     let mut line = |text: String| writeln!(out, "{text}").expect("a text");
@@ -186,7 +186,8 @@ pub(super) fn table(settings: &Settings, cases: &[Case], all: &[Figures]) -> Str
     out
 }
 
-/// The comparison with T: the ratio of rates, and the additional time and processor time of a call.
+/// The comparison with phase T, which has no probe: the ratio of rates, and the additional time and processor
+/// time of a call.
 fn over(figures: &Figures, plain: &Figures, settings: &Settings) -> (f64, f64, f64) {
     let calls = f64::from(settings.depth);
     (figures.rate / plain.rate, (figures.mean - plain.mean) / calls, (figures.cpu - plain.cpu) / calls)
@@ -195,7 +196,7 @@ fn over(figures: &Figures, plain: &Figures, settings: &Settings) -> (f64, f64, f
 /// The measurements at one value of a parameter.
 pub(super) type Swept = (u64, Settings, Vec<Case>, Vec<Figures>);
 
-/// A sweep's table: a row for each value and case.
+/// The table of a sweep, with a row for each value and case.
 pub(super) fn sweep(what: &str, rows: &[Swept]) -> String {
     let mut out = format!(
         "| {what} | language | probes | phase | traces/s, 95 % | × T | a call more than T | processor time a call more than T |\n"

@@ -22,7 +22,7 @@ fn repository() -> PathBuf {
     }
 }
 
-/// The program that is missing for Java, in a sentence that says how to install it.
+/// If a program that Java's cases need is missing, a sentence that says how to install it.
 pub(crate) fn missing() -> Option<&'static str> {
     if !process::is_installed("javac", "-version") {
         Some("there is no `javac`: on Debian `apt-get install openjdk-17-jdk-headless` brings it")
@@ -40,7 +40,7 @@ fn maven() -> Command {
     command
 }
 
-/// Runs Maven without the network, and with the network if a package was not fetched yet.
+/// Runs Maven without the network, and once more with the network if a package was not fetched yet.
 fn run(arguments: &[String]) -> Result<()> {
     let offline = maven().arg("--offline").args(arguments).output().context("could not start `mvn`")?;
     if offline.status.success() {
@@ -54,7 +54,7 @@ fn run(arguments: &[String]) -> Result<()> {
     Ok(())
 }
 
-/// Builds the agent. Returns the path of its JAR.
+/// Builds the agent. Returns the path of the agent's JAR.
 pub(crate) fn agent() -> Result<PathBuf> {
     if let Some(why) = missing() {
         bail!("{why}");

@@ -9,7 +9,7 @@ const WIDTH: f64 = 760.0;
 const COLOURS: [&str; 8] =
     ["#4a5568", "#2b6cb0", "#dd6b20", "#2f855a", "#b83280", "#805ad5", "#c53030", "#718096"];
 
-/// The name of a row's probes: the text before the comma.
+/// The family of a row: the name of its probes, up to the first comma.
 fn family(who: &str) -> &str {
     who.split(',').next().unwrap_or(who)
 }
@@ -20,7 +20,8 @@ fn languages(cases: &[Case]) -> Vec<&'static str> {
     languages
 }
 
-/// For each language, a bar for each family: T, and what I, C and W add.
+/// The picture of a language: a bar for each family, made of the time in phase T and what the phases I, C and
+/// W add.
 pub(super) fn bars(cases: &[Case], all: &[Figures]) -> Vec<(&'static str, String)> {
     let of = |language: &'static str| {
         let measured: Vec<_> = cases
@@ -87,7 +88,7 @@ fn drawn_bars(language: &str, plain: f64, rows: &BTreeMap<&str, BTreeMap<char, f
     out + "</svg>\n"
 }
 
-/// For each language, traces a second over the time of the runs, on a scale of powers of ten.
+/// The picture of a language with the traces a second over the time of the runs, on a scale of powers of ten.
 pub(super) fn series(cases: &[Case], all: &[Figures]) -> Vec<(&'static str, String)> {
     let of = |language: &'static str| {
         let rows: Vec<_> = cases

@@ -1,5 +1,5 @@
-//! The start-up time of a program of 5,000 classes under agents: each class is loaded and one method of it
-//! called.
+//! The start-up time of a program of 5,000 classes under agents: the program loads each class and calls one
+//! of its methods.
 
 use super::{Folder, Settings, cases, java};
 use crate::process;
@@ -95,7 +95,7 @@ fn rows(settings: &Settings, folder: &Path) -> Result<Vec<Row>> {
     };
     rows.push(row("Kieker 2.0.2, nothing matches", kieker("nowhere.Nothing"), missing.clone()));
     let all: Vec<String> = (0..CLASSES).map(|n| format!("many.C{n}")).collect();
-    // Kieker's option is a list of classes, or a package.
+    // Kieker's option takes a list of classes, or a package.
     rows.push(row("Kieker 2.0.2, all match", kieker("many"), missing));
     let (opentelemetry, missing) = cases::java::found(java::OPENTELEMETRY);
     let told = folder.join("all.properties");
@@ -113,7 +113,7 @@ fn rows(settings: &Settings, folder: &Path) -> Result<Vec<Row>> {
     Ok(rows)
 }
 
-/// The limit: an agent that is shown every class and does nothing.
+/// A lower limit of the costs: an agent that gets every class and changes none.
 fn empty() -> Result<Vec<String>> {
     let folder = std::path::absolute(process::target_dir().join("moobench-start/empty"))?;
     let (source, jar) = (folder.join("Empty.java"), folder.join("empty.jar"));
@@ -130,7 +130,7 @@ fn empty() -> Result<Vec<String>> {
     Ok(vec![format!("-javaagent:{}", jar.display())])
 }
 
-/// The classes, made once.
+/// The folder of the compiled classes, which are made by the first call.
 fn compiled() -> Result<PathBuf> {
     let folder = std::path::absolute(process::target_dir().join("moobench-start"))?;
     let (sources, classes) = (folder.join("many"), folder.join("classes"));
@@ -179,7 +179,7 @@ fn one(row: &Row, classes: &Path, folder: &Path) -> Result<(f64, f64)> {
         bail!("{status}: {}", said.lines().next().unwrap_or("it says nothing"));
     }
     let times = std::fs::read_to_string(spaces.path.join("times"))?;
-    // The second line is the children's: `0m1.230s 0m0.120s`.
+    // The second line of the shell's output has the times of child processes: `0m1.230s 0m0.120s`.
     let line = times.lines().nth(1).context("`times` tells two lines")?;
     let mut processor = 0.0;
     for word in line.split_whitespace() {

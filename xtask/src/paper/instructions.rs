@@ -1,21 +1,22 @@
 //! `cargo xtask paper lpel --instructions`: the cost of each mode in instructions. Other programs on the
-//! machine make a run slower, but do not change its instructions, so counts decide where times have too much
-//! noise. Counts do not show the time of an instruction: a reading of the clock counts as one.
+//! machine make a run slower, but do not change its instructions, so the numbers of instructions can be
+//! compared where times have too much noise. The numbers do not show how long an instruction takes: a reading
+//! of the clock counts as one.
 
 use super::{Case, KINDS, Programs, Runs, succeeded, thousands};
 use crate::process;
 use anyhow::{Context, Result, bail};
 use std::process::Command;
 
-/// Valgrind runs a program some fifty times slower, so a turn must last fifty times longer to process as many
-/// messages.
+/// Valgrind runs a program some fifty times slower, so the time of a task's turn is set fifty times longer,
+/// for the turn to process as many messages.
 const SLOWLY: [&str; 4] = ["--workers", "1", "--quantum-us", "5000"];
-/// Under valgrind messages take so long that the runtime would time each of them; this setting switches that
-/// off. A build without probes has no such setting.
+/// Under valgrind messages take so long that the runtime would time each of them; this setting switches the
+/// timing of single messages off. A build without probes has no such setting.
 const UNTIMED: [&str; 2] = ["--set", "exec.clock_budget=0"];
 
-/// Prints the table: each case on one worker, on its counted input and on twice that, the least of `repeats`
-/// counts.
+/// Prints the table: each case runs on one worker, with its input for counting and with twice that input, and
+/// the least of `repeats` counts is used.
 pub(super) fn print(cases: &[&Case], repeats: usize) -> Result<()> {
     if !process::is_installed("valgrind", "--version") {
         bail!("instructions are counted by valgrind; on Debian `apt-get install valgrind` brings it");
@@ -40,8 +41,8 @@ pub(super) fn print(cases: &[&Case], repeats: usize) -> Result<()> {
     Ok(())
 }
 
-/// A note about counts that are 1 % or more above the least, if there are any. Repeated runs do not always
-/// have equal counts.
+/// A note about counts that are 1 % or more above the least count, if there are any. Repeated runs do not
+/// always have equal counts.
 fn strayed(of: &str, counts: &[u64]) -> Option<String> {
     let least = *counts.iter().min()?;
     let above: Vec<u64> =
@@ -55,7 +56,7 @@ fn strayed(of: &str, counts: &[u64]) -> Option<String> {
     ))
 }
 
-/// The instructions of the runs on one input.
+/// The instructions of the runs with one input.
 struct Counts {
     /// The instructions of each of [`KINDS`].
     instructions: [u64; KINDS.len()],
@@ -97,11 +98,11 @@ impl Counts {
     }
 }
 
-/// The line of one app: `large` had twice as much to do as `small`.
+/// The line of the table for one app; the runs `large` had twice the input of the runs `small`.
 fn row(app: &str, small: &Counts, large: &Counts) -> String {
     let added = |kind: usize| large.instructions[kind].saturating_sub(small.instructions[kind]) as f64;
     let percent = |kind: usize| format!("{:+.2} %", 100.0 * (added(kind) / added(0) - 1.0));
-    // The constant part is the count without the part that grows with the input.
+    // The constant part is the count without the part that is proportional to the input.
     let once = |kind: usize| 2.0 * small.instructions[kind] as f64 - large.instructions[kind] as f64;
     format!(
         "| {app} | {} | {} | {:.1} M | {} | {} | {} | {} | {:+.1} M |",

@@ -2,8 +2,8 @@
 //! Luque) tuned in programs of PVM: the route of messages, their encoding, and the size of fragments (Tables
 //! 1 to 3); as Markdown.
 //!
-//! Of the paper's figures only the fit to Table 3 is available; the other tables state that they have no
-//! figures of the paper.
+//! Only the paper's fit to Table 3 is available here; the other tables say that the paper's figures are
+//! missing.
 
 use crate::process;
 use anyhow::{Context, Result, bail};
@@ -22,7 +22,7 @@ usage: cargo xtask paper mate [--seconds X]
 It needs Debian's pvm and pvm-dev. What is missing is said.
 ";
 
-/// The directory of PVM in Debian.
+/// The directory in which Debian installs PVM.
 const ROOT: &str = "/usr/lib/pvm3";
 const SIZES: [u32; 5] = [1_000, 10_000, 100_000, 400_000, 1_000_000];
 /// Sizes of fragments in bytes; the first is PVM's default.
@@ -82,7 +82,7 @@ impl Way {
     /// The defaults of PVM.
     const START: Way = Way { route: 2, encoding: 0, fragment: 4080 };
 
-    /// The settings as arguments of the programs.
+    /// The settings, as command-line arguments of the test programs.
     fn arguments(self) -> [String; 3] {
         [self.route, self.encoding, self.fragment].map(|value| value.to_string())
     }
@@ -109,7 +109,7 @@ fn rounds(machine: &Machine, program: &Path, way: Way, sizes: &[u32], seconds: f
     sizes
         .iter()
         .map(|size| {
-            // The first line of a size is left out, because it includes the change of size.
+            // The first line after a change of the size is left out, because its time includes the change.
             let of: Vec<f64> = lines.iter().filter(|(of, _)| of == size).map(|(_, time)| *time).collect();
             let of = if of.len() > 2 { of[1..].to_vec() } else { of };
             median(of).with_context(|| format!("no round trip of {size} B was measured with {way}"))
@@ -117,7 +117,7 @@ fn rounds(machine: &Machine, program: &Path, way: Way, sizes: &[u32], seconds: f
         .collect()
 }
 
-/// Parses the programs' lines: a size, and a time in microseconds.
+/// Parses the lines that the test programs print; each has a size and a time in microseconds.
 fn times(said: &str) -> Vec<(u32, f64)> {
     let line = |line: &str| {
         let mut words = line.split(' ').skip(1);
@@ -168,7 +168,7 @@ fn third_table(fragments: &[Vec<f64>]) {
     }
 }
 
-/// The `a` and `b` with the least relative squares of `a·fragments + b·kilobytes` against times.
+/// The `a` and `b` for which `a·fragments + b·kilobytes` fits the times with the least relative squares.
 fn fitted(points: &[(f64, f64, f64)]) -> Option<[f64; 2]> {
     let sum = |of: fn(f64, f64) -> f64| -> f64 {
         points.iter().map(|(count, kilobytes, time)| of(count / time, kilobytes / time)).sum()
@@ -187,7 +187,8 @@ struct Machine {
 }
 
 impl Machine {
-    /// Starts the daemon. The inner error names the software that is missing on this computer.
+    /// Starts the daemon. If the daemon cannot be started, the inner error names the software that is missing
+    /// on this computer.
     fn start() -> Result<Result<Machine, String>> {
         let program = Path::new(ROOT).join("lib/pvmd");
         for (file, package) in [(program.as_path(), "pvm"), (Path::new("/usr/include/pvm3.h"), "pvm-dev")] {
@@ -220,7 +221,7 @@ impl Machine {
         compile("cc", source, self.folder.path(), &["-lpvm3"])
     }
 
-    /// The command for a program that uses the daemon.
+    /// The command that starts a program which uses the daemon.
     fn command(&self, program: &Path) -> Command {
         let mut command = Command::new(program);
         environment(&mut command, self.folder.path());

@@ -1,22 +1,25 @@
-//! `cargo xtask paper lpel --sweep`: the cost of each mode for a message, by the work of a message.
+//! `cargo xtask paper lpel --sweep`: the cost of each mode for a message, for different amounts of work in a
+//! message.
 
 use super::{Input, Interval, Programs, Runs, fastest, thousands, times_by_turns};
 use anyhow::Result;
 
-/// Sizes of a chunk in bytes: each box of DES takes about a quarter of a nanosecond for a byte.
+/// The sizes of chunks, in bytes: each box of DES takes about a quarter of a nanosecond for a byte.
 const CHUNKS: [usize; 8] = [8, 64, 256, 1 << 10, 4 << 10, 16 << 10, 64 << 10, 384 << 10];
-/// Messages for each chunk: sixteen rounds, and the components before and after them.
+/// The number of messages for each chunk: sixteen rounds of DES, and the components before and after the
+/// rounds.
 const MESSAGES: usize = 21;
-/// Chunks from this size on flow in short streams, so that the data in the streams stay in the cache.
+/// For chunks of at least this size, streams hold few messages, so that the data in the streams stay in the
+/// cache.
 const LARGE: usize = 4 << 10;
 
-/// The number of chunks for a run of about `seconds`.
+/// The number of chunks with which a run takes about `seconds`.
 fn chunks(chunk: usize, seconds: f64) -> usize {
     let expected_ns = 100.0 + chunk as f64 / 4.0;
     (seconds * 1e9 / (MESSAGES as f64 * expected_ns)).ceil() as usize
 }
 
-/// Prints the table: DES on one worker, with chunks of all sizes, `repeats` runs of each kind.
+/// Prints the table: it is about DES on one worker, with chunks of all sizes and `repeats` runs of each kind.
 pub(super) fn print(programs: &Programs, repeats: usize, seconds: f64) -> Result<()> {
     println!(
         "\nWhat each mode costs by the work of a message: DES on one worker, {repeats} runs of each kind by turns, and the fastest of each against one another\n"

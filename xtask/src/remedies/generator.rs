@@ -1,4 +1,4 @@
-//! Random networks with planted causes. The generator uses no code of the verdict.
+//! Random networks with planted causes. The generator uses no code of the rules that find verdicts.
 
 use thalweg_chance::Chance;
 
@@ -29,7 +29,7 @@ pub(super) enum Cause {
     TooManyWorkers,
 }
 
-/// All causes, with their words.
+/// All causes, with the words that stand for them.
 pub(super) const CAUSES: [(Cause, &str); 20] = [
     (Cause::SlowBox, "slow box"),
     (Cause::SlowReplica, "slow replica"),
@@ -71,7 +71,7 @@ pub(super) struct Planted {
 const COSTS: [&str; 4] = ["constant", "exponential", "bimodal", "rare"];
 const BOXES_MAX: usize = 6;
 
-/// The network of a seed.
+/// The network that the generator draws for a seed.
 pub(super) fn planted(seed: u64) -> Planted {
     let mut chance = Chance::new(thalweg_chance::mixed(seed));
     let mut growing = Growing { chance: &mut chance, boxes: 0, numbers: 0 };

@@ -36,13 +36,13 @@ impl Journal {
         Ok(Journal { file, known })
     }
 
-    /// The measurement of this name.
+    /// The measurement with this name.
     pub(super) fn get(&self, seed: u64, name: &str) -> Option<&Value> {
         self.known.get(&(seed, name.to_owned()))
     }
 
-    /// The value of this name, measured now unless the journal has it. A measurement that fails is kept as
-    /// `{"failed": why}`.
+    /// The value with this name; it is measured now if the journal does not have it. A measurement that fails
+    /// is written as `{"failed": why}`.
     pub(super) fn measured(
         &mut self,
         seed: u64,
@@ -55,7 +55,7 @@ impl Journal {
         self.measured_again(seed, name, measure)
     }
 
-    /// The value of this name, measured now in any case; it replaces a former value.
+    /// Measures the value with this name anew; the new value replaces a former one.
     pub(super) fn measured_again(
         &mut self,
         seed: u64,

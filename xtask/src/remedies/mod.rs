@@ -1,9 +1,10 @@
 //! `cargo xtask remedies`: makes random networks with planted causes, tries every single remedy, and compares
 //! the gains with the verdict of `thalweg diagnose`.
 //!
-//! This module uses no rule of the verdict: the measured gains are the truth. Networks have seeds; seeds
-//! below [`SCORED`] are for development, seeds from there on are scored, and are not examined while rules are
-//! written. All measurements are written to a journal, so an interrupted run can be continued.
+//! This module uses no rule by which verdicts are found: the gains that it measures are the truth. Networks
+//! have seeds; seeds below [`SCORED`] are for development, networks with larger seeds are scored, and nobody
+//! examines them while rules are written. All measurements are written to a journal, so an interrupted run
+//! can be continued.
 
 mod generator;
 mod journal;
@@ -34,16 +35,16 @@ pub(crate) use tuned::drawn;
 
 /// The first of the scored seeds. Smaller seeds are for development.
 const SCORED: u64 = 20_000;
-/// The number of networks in the long step of the tests.
+/// The number of networks that the long run of the tests uses.
 const SCORED_COUNT: u64 = 300;
 /// The approximate duration of a trial.
 const TRIAL_SECONDS: f64 = 0.08;
-/// The number of further pairs for the most promising remedies and those that verdicts name.
+/// The number of further pairs for the most promising remedies and the remedies that verdicts name.
 const ROUNDS: u32 = 3;
-/// The number of most promising remedies.
+/// The number of remedies that count as most promising.
 const PROMISING: usize = 2;
-/// A recording that took this many times as long as the trials was disturbed; recording itself makes a run
-/// some tenths longer where boxes do little work.
+/// If a recording takes this many times as long as the trials, it was disturbed by other programs; recording
+/// itself makes a run longer, by some tenths if boxes do little work.
 const DISTURBED: f64 = 1.4;
 /// The largest number of remedies that are tried again, besides those that verdicts name.
 const AGAIN_MAX: usize = 5;
@@ -127,7 +128,7 @@ pub(crate) fn run(mut arguments: lexopt::Parser) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The long step of the tests: the scored networks.
+/// Measures the scored networks, as a step of the long tests.
 pub(crate) fn scored() -> Result<()> {
     let journal = process::target_dir().join("remedies/scored.jsonl");
     let seeds = SCORED..SCORED + SCORED_COUNT;
@@ -222,8 +223,8 @@ fn measure(bench: &Bench, journal: &mut Journal, seed: u64, planted: &Planted, a
         }
         pair(bench, journal, seed, planted, size, remedy, 0)?;
     }
-    // Later pairs show which remedies gained only by chance in the first pair; then other remedies may be
-    // promising.
+    // Later pairs show which remedies gained only by chance in the first pair; after that, other remedies may
+    // be the most promising.
     loop {
         let again = promising(journal, seed, planted);
         let fresh = |remedy: &&Remedy| journal.get(seed, &name_of(**remedy, ROUNDS)).is_none();
@@ -314,7 +315,7 @@ fn places(journal: &Journal, seed: u64) -> BTreeMap<usize, usize> {
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Gained {
     gain: f64,
-    /// The lower end of the interval that holds nine of ten such measurements.
+    /// The lower end of an interval that holds nine of ten such gains.
     least: f64,
     /// The upper end of the interval.
     most: f64,
@@ -336,8 +337,8 @@ fn noise(journal: &Journal, seed: u64, all: &[Remedy]) -> Noise {
         pairs.filter_map(|name| journal.get(seed, &name)?[0].as_f64()).map(f64::ln).collect();
     let middle = median(&mut times);
     let mut apart: Vec<f64> = times.iter().map(|time| (time - middle).abs()).collect();
-    // The median distance of normal numbers is 0.67 of their deviation. The deviation is at least a
-    // hundredth, because clock and scheduler are no more exact.
+    // The median distance of normal numbers is 0.67 of their deviation. The deviation is taken to be at least
+    // a hundredth, because the clock and the scheduler are not more exact.
     Noise { middle, deviation: (1.4826 * median(&mut apart)).max(0.01) }
 }
 
@@ -355,7 +356,7 @@ fn median(values: &mut [f64]) -> f64 {
 }
 
 /// The gain of a remedy by the median of its later pairs, or by its first pair if there are none, so that
-/// chance in the first pair, by which the remedy was chosen, does not count.
+/// chance does not count by which a remedy was chosen after the first pair.
 fn gained(journal: &Journal, seed: u64, remedy: Remedy, noise: Noise) -> Option<Gained> {
     let pair = |round: u32| {
         let pair = journal.get(seed, &name_of(remedy, round))?;
@@ -370,7 +371,8 @@ fn gained(journal: &Journal, seed: u64, remedy: Remedy, noise: Noise) -> Option<
         return None;
     }
     let gain = median(&mut logs);
-    // A pair has two trials; the median of a few values varies by a quarter more than their mean.
+    // A pair has two trials; the median of a few values has a deviation that is a quarter larger than that of
+    // their mean.
     let more = if logs.len() > 1 { 1.2533 } else { 1.0 };
     let off = 1.645 * more * noise.deviation * (2.0 / logs.len() as f64).sqrt();
     let [gain, least, most] = [gain, gain - off, gain + off].map(|log| log.exp() - 1.0);

@@ -2,15 +2,15 @@
 
 use std::fmt::Write;
 
-/// Values of the tag `<r>`, by which a box is replicated.
+/// The number of values of the tag `<r>`, by which boxes are replicated.
 pub(super) const LANES: u64 = 4;
 
 /// A network.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Net {
-    /// The box `w` of this number.
+    /// The box called `w` with this number.
     Box(usize),
-    /// A box on this worker.
+    /// A box that is placed on this worker.
     Placed(usize, usize),
     /// A replica of a box for each value of `<r>`.
     Lanes(usize),
@@ -18,13 +18,13 @@ pub(super) enum Net {
     Exec,
     /// A filter that computes a tag.
     Filter(usize),
-    /// One after the other.
+    /// Networks in series, one after the other.
     Serial(Vec<Net>),
     /// A net with a name.
     Named(usize, Box<Net>),
-    /// Two branches; the first gets this many of ten records.
+    /// Two branches in parallel; this many of ten records go to the first.
     Parallel { number: usize, ordered: bool, first_of_ten: u64, branches: Box<[Net; 2]> },
-    /// A replica for each key.
+    /// A split, which has a replica for each key.
     Split { number: usize, ordered: bool, body: Box<Net> },
     /// A star; a record goes through up to this many rounds.
     Star { number: usize, ordered: bool, rounds: u64, body: Box<Net> },
@@ -35,7 +35,7 @@ pub(super) enum Net {
 }
 
 impl Net {
-    /// Calls `see` with each node, the outer ones first.
+    /// Calls `see` with each node, the outer nodes first.
     pub(super) fn visit(&self, see: &mut impl FnMut(&Net)) {
         see(self);
         match self {
@@ -51,7 +51,7 @@ impl Net {
         }
     }
 
-    /// Changes each node by `to`, the outer ones first.
+    /// Replaces each node by the result of `to`, the outer nodes first.
     pub(super) fn change(&mut self, to: &mut impl FnMut(&mut Net)) {
         to(self);
         match self {
@@ -67,7 +67,7 @@ impl Net {
         }
     }
 
-    /// Numbers of the boxes.
+    /// The numbers of the boxes.
     pub(super) fn boxes(&self) -> Vec<usize> {
         let mut boxes = Vec::new();
         self.visit(&mut |net| {
@@ -78,7 +78,7 @@ impl Net {
         boxes
     }
 
-    /// Boxes inside a split.
+    /// The numbers of the boxes inside a split.
     pub(super) fn split_boxes(&self) -> Vec<usize> {
         let mut boxes = Vec::new();
         self.visit(&mut |net| {
@@ -89,7 +89,7 @@ impl Net {
         boxes
     }
 
-    /// Numbers of the combinators that keep the order.
+    /// The numbers of the combinators that keep the order.
     pub(super) fn ordered(&self) -> Vec<usize> {
         let mut numbers = Vec::new();
         self.visit(&mut |net| match net {
@@ -180,7 +180,7 @@ impl Net {
     }
 }
 
-/// How a box spends its time: a word of `boxes.plan`.
+/// How a box spends its time; each way has a word in the file `boxes.plan`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum How {
     Compute,
@@ -200,7 +200,7 @@ pub(super) struct BoxPlan {
     pub(super) turns: f64,
     pub(super) cost: &'static str,
     pub(super) how: How,
-    /// The factor by which records of the hot key take longer.
+    /// The factor by which records with the hot key take longer.
     pub(super) times: f64,
     pub(super) seed: u64,
 }
@@ -223,7 +223,7 @@ impl BoxPlan {
     }
 }
 
-/// How a network is run.
+/// The conditions under which a network is run.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Case {
     pub(super) net: Net,
@@ -237,9 +237,9 @@ pub(super) struct Case {
     pub(super) unfinished: Option<u64>,
     pub(super) round_robin: bool,
     pub(super) steal: bool,
-    /// The source's rate, relative to the network's own.
+    /// The rate of the source, as a multiple of the network's own rate.
     pub(super) source: Option<f64>,
-    /// The sink's rate, relative to the network's own.
+    /// The rate of the sink, as a multiple of the network's own rate.
     pub(super) sink: Option<f64>,
     /// The number of other processes that compute during the run.
     pub(super) others: usize,

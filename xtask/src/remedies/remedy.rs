@@ -8,21 +8,21 @@ use super::network::{Case, How, Net};
 /// One change of a network or of the options of its run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Remedy {
-    /// This box takes half of the time.
+    /// This box takes half of its time for every record.
     Faster(usize),
-    /// This box takes half of the time for the hot key.
+    /// This box takes half of its time for records with the hot key.
     FasterReplica(usize),
-    /// A replica of this box in each of four lanes.
+    /// This box gets four replicas.
     Replicate(usize),
     /// This box goes to this worker, and the other boxes stay where they were.
     Place(usize, usize),
-    /// The network's text places no box any more.
+    /// No box is placed on a worker by the network's text any more.
     Unplace,
     /// The capacity of streams.
     Capacity(u64),
     /// The quantum.
     Quantum(u64),
-    /// `--unfinished` is left out.
+    /// The option `--unfinished` is left out.
     NoLimit,
     /// The source is twice as fast.
     Source,
@@ -30,17 +30,17 @@ pub(super) enum Remedy {
     Sink,
     /// All keys have as many records.
     EvenKeys,
-    /// The combinator of this number gives up the order.
+    /// The combinator with this number does not keep the order any more.
     Unordered(usize),
     /// The number of workers.
     Workers(usize),
-    /// Workers without work get tasks of others.
+    /// Workers without work take over tasks of other workers.
     Steal,
-    /// The other mapper: round-robin, or contiguous if the network used round-robin.
+    /// Another mapper is used: round-robin, or contiguous if the network used round-robin.
     OtherMapper,
     /// Boxes that share a lock no longer use it.
     Unlock,
-    /// Other processes are ended.
+    /// The other processes, which use the processors, are ended.
     Alone,
 }
 
@@ -95,7 +95,7 @@ pub(super) fn remedies(case: &Case, healthy: bool) -> Vec<Remedy> {
     if case.workers > 2 {
         all.push(Remedy::Workers(2));
     }
-    // The source of a healthy network cannot be made faster.
+    // For a healthy network, which waits for its source, a faster source is no remedy.
     let sometimes = [
         (case.unfinished.is_some(), Remedy::NoLimit),
         (case.source.is_some() && !healthy, Remedy::Source),
@@ -123,8 +123,8 @@ pub(super) fn unplaced(net: &Net) -> Net {
 }
 
 impl Remedy {
-    /// The case after the remedy. `places` has the workers on which boxes ran before, by the number of the
-    /// box, as far as a box had one worker.
+    /// The network and the conditions of its run after the remedy. `places` has the workers on which boxes
+    /// ran before, by the number of the box, if all tasks of the box had the same worker.
     pub(super) fn applied(self, case: &Case, places: &BTreeMap<usize, usize>) -> Case {
         let mut case = case.clone();
         match self {
@@ -173,7 +173,7 @@ impl Remedy {
     }
 }
 
-/// Another network in the place of a box.
+/// Puts another network in the place of a box.
 fn instead(net: &mut Net, wanted: usize, other: Net) {
     net.change(&mut |net| {
         if matches!(net, Net::Box(at) | Net::Placed(at, _) | Net::Lanes(at) if *at == wanted) {

@@ -1,9 +1,10 @@
 //! The comparison of verdicts with measured gains.
 //!
 //! A verdict is *right* if its remedy gains at least 80 % of the gain of the best single remedy, or if it
-//! names no remedy and none gains 5 %. A verdict is *misleading* if its remedy gains less than 5 % where
-//! another gains more than 20 %. Otherwise a verdict is *partly right* if its remedy gains 5 % or more, else
-//! *wrong*. If the noise of the trials could change the mark, the mark is counted as *undecided* as well.
+//! names no remedy and no remedy gains 5 %. A verdict is *misleading* if its remedy gains less than 5 % where
+//! another remedy gains more than 20 %. Otherwise a verdict is *partly right* if its remedy gains 5 % or
+//! more, and *wrong* if it gains less. If the noise of the trials could change the mark, the mark is counted
+//! as *undecided* as well.
 
 use std::collections::BTreeMap;
 
@@ -13,9 +14,9 @@ use super::Gained;
 use super::generator::Planted;
 use super::remedy::{Remedy, remedies};
 
-/// A gain that is worth a remedy.
+/// The least gain for which a remedy counts as useful.
 pub(super) const WORTH: f64 = 0.05;
-/// A verdict is right if its remedy reaches this part of the best remedy's gain.
+/// A verdict is right if its remedy gains at least this part of what the best remedy gains.
 const RIGHT: f64 = 0.8;
 /// If a remedy gains more than this, a verdict whose remedy gains nothing is misleading.
 const MISLEADING: f64 = 0.2;
@@ -36,7 +37,7 @@ pub(super) enum Advice {
     Nothing,
     /// Any of these.
     Do(Vec<Remedy>),
-    /// An advice that no remedy of the table matches.
+    /// An advice that corresponds to no remedy of the table.
     Other(String),
 }
 
@@ -47,8 +48,8 @@ fn box_of(name: &str) -> Option<usize> {
     last.strip_prefix('w')?.parse().ok()
 }
 
-/// The advice of a verdict, in remedies of this network's table. Only the data of the finding count, not its
-/// rule or its words.
+/// The advice of a verdict, as remedies from the table of the network. The function uses only the data of the
+/// finding, not its rule or its words.
 pub(super) fn said(planted: &Planted, verdict: &Value) -> Advice {
     let table = remedies(&planted.case, planted.healthy);
     let kind = verdict["kind"].as_str().unwrap_or_default();
@@ -79,7 +80,7 @@ pub(super) fn said(planted: &Planted, verdict: &Value) -> Advice {
     let waits_for_source = matches!(kind, "nothing" | "source");
     match named.is_empty() {
         false => Advice::Do(named),
-        // A healthy network waits for its source, so no remedy is needed.
+        // A healthy network waits for its source, so this verdict names no remedy.
         true if matches!(kind, "nothing" | "unclear" | "unknown") => Advice::Nothing,
         true if waits_for_source && planted.healthy => Advice::Nothing,
         true => Advice::Other(format!("{kind} {component}")),
@@ -105,7 +106,7 @@ fn of_kind(planted: &Planted, table: &[Remedy], kind: &str, component: &str) -> 
         "quantum" => every(|remedy| matches!(remedy, Remedy::Quantum(_))),
         "contention" => vec![Remedy::Alone],
         "order" => {
-            // With several such components, the path does not identify one.
+            // If several combinators keep the order, the verdict's path does not tell which remedy is meant.
             let ordered = every(|remedy| matches!(remedy, Remedy::Unordered(_)));
             if ordered.len() == 1 { ordered } else { Vec::new() }
         }
@@ -115,7 +116,7 @@ fn of_kind(planted: &Planted, table: &[Remedy], kind: &str, component: &str) -> 
     }
 }
 
-/// The remedies that an action is.
+/// The remedies that correspond to an action.
 fn of_action(table: &[Remedy], action: &Value, verdict: &Value) -> Vec<Remedy> {
     let every = |wanted: fn(&Remedy) -> bool| table.iter().copied().filter(wanted).collect::<Vec<_>>();
     if let (Some(setting), Some(value)) = (action["set"]["setting"].as_str(), action["set"]["value"].as_str())
@@ -161,9 +162,9 @@ fn mark_by(said: &Advice, best: f64, gained: f64) -> Mark {
     }
 }
 
-/// The mark of a verdict by the measured gains, and whether the noise of the trials leaves the mark open. It
-/// is open if the mark would differ with the least gain of the verdict's remedy and the largest gains of the
-/// others, or the other way round.
+/// The mark of a verdict by the measured gains, and whether the noise of the trials leaves the mark open. The
+/// mark is open if the mark would differ with the least gain of the verdict's remedy and the largest gains of
+/// the others, or the other way round.
 pub(super) fn mark(said: &Advice, gains: &BTreeMap<Remedy, Gained>) -> (Mark, bool) {
     let of_named = |of: fn(&Gained) -> f64| match said {
         Advice::Do(named) => named.iter().filter_map(|remedy| gains.get(remedy)).map(of).fold(0.0, f64::max),
@@ -171,7 +172,7 @@ pub(super) fn mark(said: &Advice, gains: &BTreeMap<Remedy, Gained>) -> (Mark, bo
     };
     let is_named = |remedy: &Remedy| matches!(said, Advice::Do(named) if named.contains(remedy));
     // A remedy that was tried once and was not the best counts with its measured gain: among many remedies
-    // with little gain, one would always seem to gain much at the end of its interval.
+    // with little gain, there would always be one that seems to gain much at the upper end of its interval.
     let others = |of: fn(&Gained) -> f64| {
         let others = gains.iter().filter(|(remedy, _)| !is_named(remedy));
         others.map(|(_, gained)| if gained.again { of(gained) } else { gained.gain }).fold(0.0, f64::max)
@@ -184,7 +185,7 @@ pub(super) fn mark(said: &Advice, gains: &BTreeMap<Remedy, Gained>) -> (Mark, bo
     (marked, is_open)
 }
 
-/// The predicted gains of remedies of the table, with their intervals, from `thalweg diagnose --what-if
+/// The predicted gains of the remedies in the table, with their intervals, from `thalweg diagnose --what-if
 /// --json`.
 pub(super) fn predicted(planted: &Planted, what_if: &Value) -> BTreeMap<Remedy, [f64; 3]> {
     let table = remedies(&planted.case, planted.healthy);
@@ -224,7 +225,8 @@ fn of_change(table: &[Remedy], change: &Value) -> Option<Remedy> {
         "unlocked" => Some(Remedy::Unlock),
         "unordered" => {
             let mut ordered = table.iter().copied().filter(|remedy| matches!(remedy, Remedy::Unordered(_)));
-            // With several such components, the path does not identify one.
+            // If several combinators keep the order, the suggestion's path does not tell which remedy is
+            // meant.
             ordered.next().filter(|_| ordered.next().is_none())
         }
         _ => None,
@@ -245,7 +247,8 @@ mod tests {
         for (at, wanted) in [(0, Mark::Right), (1, Mark::Right), (2, Mark::Partly), (3, Mark::Misleading)] {
             let said = Advice::Do(vec![Remedy::Faster(at)]);
             assert_eq!(mark(&said, &gains(0.01)), (wanted, false));
-            // Within the noise, 0.42 of 0.5 might be 0.38 of 0.54.
+            // Within the noise, a measured gain of 0.42 beside 0.5 could as well be 0.38 beside 0.54, which
+            // would change the mark.
             assert_eq!(mark(&said, &gains(0.04)).1, at == 1 || at == 3);
         }
         assert_eq!(mark(&Advice::Nothing, &gains(0.01)), (Mark::Wrong, false));

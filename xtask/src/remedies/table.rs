@@ -1,4 +1,4 @@
-//! The results as tables.
+//! Prints the results of the measurements as tables.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -14,7 +14,7 @@ const MODES: [&str; 2] = ["full", "metrics"];
 /// from one pair; a smaller gain from one pair is noise.
 const CLEAR: f64 = 0.03;
 
-/// Prints a network, its causes and the options of its run.
+/// Prints a network, its causes and the conditions of its run.
 pub(super) fn show(seed: u64, planted: &Planted) {
     println!("seed {seed}: {}{}", words(planted), if planted.healthy { "healthy" } else { "" });
     println!("{}\n{}", planted.case.net.text(), planted.case.plan());
@@ -24,8 +24,8 @@ fn words(planted: &Planted) -> String {
     planted.causes.iter().map(|cause| cause.word()).collect::<Vec<_>>().join(", ")
 }
 
-/// The counts of marks that the trials decide, and of those that they leave open, of which the number that
-/// seem right is counted, too.
+/// The numbers of verdicts with each mark: those whose mark is certain, those whose mark the trials leave
+/// open, and how many of the latter seem right.
 #[derive(Clone, Copy, Default)]
 struct Marks([u64; 4], [u64; 2]);
 
@@ -104,7 +104,7 @@ pub(super) fn print(journal: &Journal, seeds: Range<u64>, failures: bool) {
     predictions(journal, seeds, failures);
 }
 
-/// With this confidence, a verdict should be the same for another recording.
+/// If a verdict states at least this confidence, it should be the same for another recording of the network.
 const SURE: f64 = 0.9;
 
 /// Prints in how many of the other recordings of a network the verdict names the same remedy.
@@ -152,15 +152,15 @@ fn best(gains: &BTreeMap<Remedy, Gained>) -> String {
     format!("{what} ({:+.0} %, {:+.0} to {:+.0})", 100.0 * gain, 100.0 * least, 100.0 * most)
 }
 
-/// The gain of the advice.
+/// The gain of the remedy that the verdict advises.
 fn of_said(said: &Advice, gains: &BTreeMap<Remedy, Gained>) -> String {
     let Advice::Do(named) = said else { return String::new() };
     let most = named.iter().filter_map(|remedy| gains.get(remedy)).map(|of| of.gain).max_by(f64::total_cmp);
     most.map_or(String::new(), |gain| format!(" ({:+.0} %)", 100.0 * gain))
 }
 
-/// Predicted against measured gains. The error is that of the predicted flow: (1 + predicted) / (1 +
-/// measured) - 1.
+/// Compares predicted gains with measured gains. The error is the relative error of the predicted flow: (1 +
+/// predicted) / (1 + measured) - 1.
 fn predictions(journal: &Journal, seeds: Range<u64>, failures: bool) {
     let (mut errors, mut covered, mut unpredicted, mut networks) = (Vec::new(), 0_u64, 0_u64, 0_u64);
     let mut worst = Vec::new();

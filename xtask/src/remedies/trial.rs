@@ -1,4 +1,4 @@
-//! One run of a network: its time, and the output of `thalweg diagnose` about it.
+//! One run of a network: with its time, and with the output of `thalweg diagnose` about it.
 
 use std::fs;
 use std::io::Read;
@@ -13,13 +13,13 @@ use serde_json::Value;
 
 use super::network::{Case, How};
 
-/// The time after which a run is killed; such a run has no result.
+/// After this time a run is killed, and has no result.
 const PATIENCE: Duration = Duration::from_secs(4);
 
-/// The number of records of a recording, relative to a trial.
+/// The number of records in a recording, as a multiple of those in a trial.
 const LONGER: f64 = 3.0;
-/// The number of recordings of a network, of which that of the shortest run counts; the journal notes whether
-/// the others have the same verdict.
+/// The number of recordings of a network, of which only the recording of the shortest run is scored; the
+/// journal notes whether the others have the same verdict.
 pub(super) const RECORDINGS: usize = 3;
 
 /// The programs, and the folder in which they run.
@@ -33,7 +33,7 @@ pub(super) struct Bench {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Size {
     pub(super) records: u64,
-    /// Records a second without a slow source or sink.
+    /// The rate in records a second when neither the source nor the sink is slow.
     pub(super) rate: f64,
 }
 
@@ -69,7 +69,7 @@ impl Bench {
         let rate = records as f64 / took;
         let slowed = case.source.unwrap_or(1.0).min(case.sink.unwrap_or(1.0)).min(1.0);
         let records = (rate * slowed * seconds) as u64;
-        // The pipe to a slow sink holds 64 KiB, so a trial needs far more output than that.
+        // The pipe to a slow sink holds 64 KiB, so a trial needs far more output than 64 KiB.
         let least = if case.sink.is_some() { 250 } else { 60 };
         Ok(Size { records: records.clamp(least, 40_000), rate })
     }
@@ -104,7 +104,7 @@ impl Bench {
         Ok(shortest.unwrap_or(f64::NAN) / LONGER)
     }
 
-    /// The seconds of a run with this space.
+    /// Runs the network with its space in `space`; returns the seconds that the run took.
     fn timed(&self, case: &Case, size: Size, recorded: Recorded, space: &Path) -> Result<f64> {
         if space.exists() {
             fs::remove_dir_all(space)?;
@@ -207,14 +207,14 @@ impl Bench {
         let (over, every) = (Arc::clone(&ended), Duration::from_nanos((case.fifo_us * 1e3) as u64));
         let to = path.clone();
         let thread = std::thread::spawn(move || {
-            // Opening waits until the boxes have opened the FIFO: with bytes written before, the boxes would
-            // not wait.
+            // Opening the FIFO waits until the boxes have opened it: if bytes were written before that, the
+            // boxes would find them and not wait.
             let Ok(mut fifo) = fs::OpenOptions::new().write(true).open(&to) else { return };
             let begun = Instant::now();
             let mut written = 0;
             while !over.load(Ordering::Relaxed) {
                 let due = (begun.elapsed().as_nanos() / every.as_nanos().max(1)) as u64;
-                // A pipe holds 64 KiB, and no box is that far behind.
+                // Writing does not block: a pipe holds 64 KiB, and no box is that far behind.
                 let bytes = vec![0; due.saturating_sub(written).min(1000) as usize];
                 if written < due && std::io::Write::write_all(&mut fifo, &bytes).is_ok() {
                     written = due;
@@ -237,7 +237,7 @@ impl Feeding {
     fn stop(self) {
         self.ended.store(true, Ordering::Relaxed);
         if let Some(thread) = self.thread {
-            // If no box has opened the FIFO, this opens it, so that the waiting thread ends.
+            // If no box has opened the FIFO, this opens the FIFO, so that the waiting thread ends.
             let _opened = fs::OpenOptions::new().read(true).write(true).open(&self.path);
             let _ = thread.join();
         }
@@ -267,7 +267,7 @@ impl Drop for Others {
     }
 }
 
-/// Reads this many lines a second.
+/// Reads the sink's output at the rate of `rate` lines a second.
 fn drain(pipe: Option<std::process::ChildStdout>, rate: f64) {
     let Some(mut pipe) = pipe else { return };
     let mut buffer = [0; 2048];
@@ -308,7 +308,7 @@ pub(super) fn said_by(child: &mut Child, patience: Duration) -> Result<String> {
     }
 }
 
-/// Parses `… records in, … out in 0.123456 s, …`.
+/// Parses the line `… records in, … out in 0.123456 s, …`, which a run prints at its end.
 pub(super) fn seconds(said: &str) -> Option<f64> {
     said.lines().filter(|line| line.contains(" in, ")).find_map(|line| {
         let (before, _) = line.split_once(" s, ")?;

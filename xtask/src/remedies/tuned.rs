@@ -1,11 +1,11 @@
-//! `cargo xtask bench tune --drawn N`: random networks that start with wrong settings, with and without a
-//! tuner, beside every single remedy among settings and mappings.
+//! `cargo xtask bench tune --drawn N`: random networks that start with wrong settings, run with and without a
+//! tuner, and with each remedy that changes a setting or the mapping.
 //!
 //! For each network the following is measured: a run of some seconds with its initial settings, such a run
 //! with `thalweg tune` beside it (which saves the kept changes), and then, by turns, short runs with the
 //! initial settings, with the saved settings, with each remedy, and with all planted faults removed. The best
-//! of the short runs gives the possible gain. All measurements are written to a journal, so an interrupted
-//! measurement can be continued.
+//! of the short runs shows how large a gain was possible. All measurements are written to a journal, so an
+//! interrupted measurement can be continued.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -25,18 +25,18 @@ use super::{Planted, bench, size_of};
 use crate::process;
 use crate::tuned::{start_tuner, told};
 
-/// The approximate duration of the long run without a tuner.
+/// The approximate duration of the long run with the initial settings.
 const LONG_S: f64 = 16.0;
 /// The time after which a run is killed.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// The approximate duration of a short run.
 const SHORT_S: f64 = 0.25;
-/// The number of short runs of each kind, by turns.
+/// The number of short runs of each kind; the kinds take turns.
 const ROUNDS: usize = 3;
-/// The first seed of networks for tuners; no network for verdicts has such a seed.
+/// The first seed of networks for tuners; networks for verdicts have smaller seeds.
 const SEEDS: u64 = 40_000;
 
-/// The bad setting with which a network starts.
+/// The wrong setting with which a network starts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Wrong {
     Capacity,
@@ -58,14 +58,14 @@ const WRONG: [(Wrong, &str); 7] = [
     (Wrong::ManyWorkers, "4 or 8 workers"),
 ];
 
-/// A network that starts badly.
+/// A network that starts with wrong settings.
 struct Start {
     case: Case,
     cured: Case,
     wrong: Vec<&'static str>,
 }
 
-/// The network of a seed, with up to two bad settings.
+/// The network that is drawn for a seed, with up to two wrong settings.
 fn start(seed: u64) -> Start {
     let Planted { case, .. } = planted(seed);
     let plain = |plan: &BoxPlan| BoxPlan { how: How::Compute, times: 1.0, ..plan.clone() };
@@ -128,7 +128,7 @@ fn is_tunable(remedy: &Remedy) -> bool {
     )
 }
 
-/// Measures this many networks, and prints the table.
+/// Measures `count` networks, and prints the table.
 pub(crate) fn drawn(count: u64, journal: Option<PathBuf>) -> Result<()> {
     let path = journal.unwrap_or_else(|| process::target_dir().join("remedies/tuned.jsonl"));
     if let Some(folder) = path.parent() {
@@ -167,11 +167,11 @@ pub(crate) fn drawn(count: u64, journal: Option<PathBuf>) -> Result<()> {
 
 struct Row {
     kept: String,
-    /// The rate of the long run with the tuner, relative to that without.
+    /// The rate of the long run with the tuner, divided by that of the long run without it.
     whole: f64,
-    /// The rate of the best static settings relative to the initial ones.
+    /// The rate with the best static settings, divided by the rate with the initial settings.
     best: f64,
-    /// The rate with the saved settings relative to the best static settings.
+    /// The rate with the settings that the tuner saved, divided by the rate with the best static settings.
     reached: f64,
     way: String,
 }
@@ -238,13 +238,13 @@ fn measure(bench: &Bench, journal: &mut Journal, seed: u64, start: &Start) -> Re
     Ok(Some(Row { kept, whole, best: first / best, reached: best / reached, way }))
 }
 
-/// The program that runs beside the network.
+/// What runs beside the network.
 #[derive(Clone, Copy)]
 enum Beside<'a> {
     Nobody,
-    /// A tuner that saves to this file.
+    /// A tuner, which saves its settings to this file.
     Tuner(&'a std::path::Path),
-    /// No program; the run starts with the settings of this file.
+    /// Nothing; the run starts with the settings in this file.
     Settings(&'a std::path::Path),
 }
 

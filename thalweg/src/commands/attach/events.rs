@@ -1,4 +1,4 @@
-//! Every call as an event of the space: a writer for each thread of the program, with the calls that it made.
+//! Records every call of a program as an event of the space, with a writer for each of the program's threads.
 
 use std::collections::HashMap;
 
@@ -9,17 +9,18 @@ use thalweg_space::{Clock, KindId, Space, Writer};
 
 use crate::failure::Failure;
 
-/// Room for so many calls between two looks, in each of the stripes of all points together.
+/// The number of calls between two looks for which there is room, in each of the stripes of all points
+/// together.
 const CALLS: usize = 1 << 16;
-/// And for so many of one point.
+/// The largest number of calls of one point for which there is room between two looks.
 const CALLS_OF_POINT: usize = 1 << 12;
 
-/// How many calls there is room for of each of so many points.
+/// For how many calls of one point there is room between two looks, if there are `points` points.
 pub(super) fn room(points: usize) -> usize {
     (CALLS / points.max(1)).clamp(64, CALLS_OF_POINT)
 }
 
-/// The calls that have become events.
+/// Makes events of the calls that the attachment records.
 #[derive(Default)]
 pub(super) struct Events {
     follower: Follower,
@@ -27,7 +28,8 @@ pub(super) struct Events {
 }
 
 impl Events {
-    /// Writes the calls that have ended since. `sites` are the operations of the points.
+    /// Writes an event for each call that has ended since the last look. `sites` are the operations of the
+    /// points.
     pub(super) fn write(
         &mut self,
         attachment: &Attachment,
@@ -64,7 +66,7 @@ impl Events {
     }
 }
 
-/// Whether events can have the times that the program's threads read.
+/// Fails if the space's clock is not the one that the program's threads read.
 pub(super) fn check(clock: &Clock) -> Result<(), Failure> {
     match clock.kind() {
         ClockKind::Tsc => Ok(()),

@@ -16,7 +16,7 @@ pub(super) struct Held {
 struct One {
     setting: Setting,
     what: What,
-    /// The value that was adopted last.
+    /// The value of the setting that was applied last.
     value: u64,
 }
 
@@ -62,7 +62,8 @@ impl Held {
     }
 
     fn add(&mut self, space: &Space, spec: SettingSpec<'_>, what: What) {
-        // If the space has no room for more settings, it still has the figures.
+        // If the space has no room for more settings, the value cannot be changed from outside, but is still
+        // shown.
         if let Ok(setting) = space.setting(spec) {
             self.settings.push(One { value: spec.default, setting, what });
         }

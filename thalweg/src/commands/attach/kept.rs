@@ -1,4 +1,5 @@
-//! The calls that were kept one by one, as a table and as JSON, with the names and types of their arguments where these are known.
+//! The calls that were kept one by one, as a table and as JSON, with the names and types of their arguments
+//! if the types are known.
 
 use serde_json::{Value, json};
 use thalweg_attach::{Attachment, Call, Form, Parameter, Place, Signature};
@@ -8,39 +9,40 @@ use crate::output::Output;
 use crate::table::{Table, number, text as column};
 use crate::units::duration;
 
-/// How many arguments are shown of a function whose types are not known, if nobody said which.
+/// How many arguments of a function are shown if its types are not known and the user named none.
 const ARGUMENTS: usize = 3;
-/// So many bytes of a text are shown.
+/// How many bytes of a text are shown.
 const TEXT_BYTES: usize = 48;
 
-/// What is shown of a function's calls.
+/// Which values of a function's calls are shown.
 #[derive(Default)]
 pub(super) struct Columns {
     signature: Option<Signature>,
-    /// Arguments that were asked for, by their numbers; none: all that are known, or the first.
+    /// The numbers of the arguments that the user asked for; if empty, all known arguments are shown, or else
+    /// the first ones.
     arguments: Vec<usize>,
 }
 
-/// The calls of a function that were kept.
+/// The calls of a function that were kept one by one.
 #[derive(Default)]
 pub(super) struct Kept {
     calls: Vec<Row>,
-    /// Calls that could not be kept, since another thread was writing their record.
+    /// Calls that could not be kept, because another thread was writing their record.
     pub(super) without: u64,
 }
 
 struct Row {
     call: Call,
-    /// The values of the columns, and the result.
+    /// The values of the shown arguments, and the result.
     arguments: Vec<Value>,
     result: Option<Value>,
 }
 
-/// How ticks become times.
+/// How ticks of the clock are converted to times.
 pub(super) struct Times<'a> {
-    /// Ticks of the clock when the figures began.
+    /// The time in ticks at which the figures began.
     pub(super) begin: u64,
-    /// Nanoseconds of so many ticks.
+    /// Converts a number of ticks to nanoseconds.
     pub(super) ns: &'a dyn Fn(u64) -> u64,
 }
 
@@ -56,7 +58,7 @@ impl Columns {
         parameters.filter(is_it).map(declaration).next().unwrap_or_default()
     }
 
-    /// The parameters that are shown, where they are known.
+    /// The parameters that are shown, if the function's types are known.
     fn parameters(&self) -> impl Iterator<Item = &Parameter> {
         let wanted = |parameter: &&Parameter| match parameter.place {
             Some(Place::Integer(number)) => self.arguments.is_empty() || self.arguments.contains(&number),
@@ -87,7 +89,7 @@ impl Columns {
         }
     }
 
-    /// A function's name; its declaration, if that is known.
+    /// A function's declaration, if that is known; else its name.
     fn heading(&self, name: &str) -> String {
         let Some(signature) = &self.signature else { return name.to_owned() };
         let result = signature.result.as_ref().map_or("void", |result| result.name.as_str());
@@ -178,7 +180,7 @@ fn argument(parameter: &Parameter, call: &Call, attachment: &Attachment) -> Valu
     }
 }
 
-/// A value of a known type: of an integer register, or of one for floating-point numbers.
+/// A value of a known type, taken from an integer register or a floating-point register.
 fn typed(form: Form, (integer, float): (u64, u64), attachment: &Attachment) -> Value {
     let unused = |bytes: u64| 64 - 8 * bytes.clamp(1, 8) as u32;
     match form {
@@ -191,12 +193,13 @@ fn typed(form: Form, (integer, float): (u64, u64), attachment: &Attachment) -> V
             None => json!(format!("{integer:#x}")),
         },
         Form::Pointer | Form::ByAddress => json!(format!("{integer:#x}")),
-        // What is in memory or in several registers was not kept.
+        // A value that lay in memory, or in several registers, was not kept.
         _ => Value::Null,
     }
 }
 
-/// A register of unknown type as people read it: small numbers as such, also below zero; others, which may be addresses, in hexadecimal.
+/// A register of unknown type as text for people: a small number, which may be negative, in decimal; other
+/// values, which may be addresses, in hexadecimal.
 fn untyped(bits: u64) -> Value {
     const SMALL: i64 = 1 << 32;
     match bits.cast_signed() {

@@ -53,8 +53,8 @@ Examples:
 The program needs no preparation: its functions' beginnings are replaced by jumps while its threads are stopped, for about a \
 millisecond. Everything is taken back when this ends, also when it is killed; what was called stays called.";
 
-/// Functions in which threads wait or call the kernel; calls are made there unless `--at` names another
-/// function.
+/// Functions in which threads wait or call the kernel; a call that the user asks for is made where a thread
+/// enters one of them, unless `--at` names another function.
 const SAFE_POINTS: [&str; 24] = [
     "epoll_wait",
     "epoll_pwait",
@@ -259,7 +259,7 @@ fn open(pid: i32, is_filtered: bool) -> Result<Attachment, Failure> {
 fn started(program: &str, arguments: &[String]) -> Result<Child, Failure> {
     const WAIT: Duration = Duration::from_secs(2);
     let mut command = Command::new(program);
-    // Ctrl-C must reach only this process, and not the started program.
+    // Ctrl-C must reach this process only, and not the started program.
     command.args(arguments).process_group(0);
     let child = command.spawn().map_err(|error| Failure::run(format!("cannot start {program}"), error))?;
     let begin = Instant::now();
@@ -272,7 +272,7 @@ fn started(program: &str, arguments: &[String]) -> Result<Child, Failure> {
     Ok(child)
 }
 
-/// The process of this number or name.
+/// The process with this id or name.
 pub(crate) fn found(process: &str) -> Result<i32, Failure> {
     if let Ok(pid) = process.parse() {
         return Ok(pid);
@@ -296,7 +296,7 @@ pub(crate) fn found(process: &str) -> Result<i32, Failure> {
     }
 }
 
-/// One use of `thalweg attach`.
+/// One run of the command `thalweg attach`.
 struct Session<'a> {
     arguments: &'a Arguments,
     interrupted: Arc<AtomicBool>,
@@ -349,7 +349,7 @@ impl Session<'_> {
         self.watch(attachment, child, output)
     }
 
-    /// Shows figures until the end.
+    /// Shows the figures again and again until the attachment ends.
     fn watch(
         &self,
         attachment: &mut Attachment,
@@ -400,9 +400,11 @@ impl Session<'_> {
         }
     }
 
-    /// Attaches to functions of libraries that the program has loaded meanwhile, if the patterns name them.
+    /// Attaches to functions of libraries that the program has loaded since the last look, if the patterns
+    /// match the functions.
     fn loaded_since(&self, attachment: &mut Attachment, shown: &mut Shown) -> Result<(), Failure> {
-        // The program may end at this moment, which is noticed elsewhere.
+        // The program may end at this moment, so an error is ignored here: the loop that shows figures
+        // notices the end.
         if !attachment.look().unwrap_or(false) {
             return Ok(());
         }
@@ -487,13 +489,14 @@ impl Session<'_> {
         };
         let values: Vec<u64> = call.arguments.iter().map(|value| wishes::register(*value)).collect();
         let result = attachment.call(&function, &values, &places, self.arguments.within);
-        // Most such functions return an `int`, which leaves the upper half of the register undefined.
+        // Most functions that are called this way return an `int`, which leaves the upper half of the
+        // register undefined.
         result.map(|value| i64::from(value as i32)).map_err(Failure::usage)
     }
 }
 
-/// Adds the functions of a pattern. A function that was named exactly must be possible to attach to; of
-/// several, those that cannot are left out.
+/// Adds the functions whose names match a pattern. A function that was named exactly must be possible to
+/// attach to; of several matching functions, those that cannot be attached to are left out.
 fn add_matching(
     attachment: &Attachment,
     pattern: &str,
@@ -533,7 +536,7 @@ fn none(name: &str) -> Failure {
     ))
 }
 
-/// The function of this name.
+/// The function called `name`.
 fn one(attachment: &Attachment, name: &str) -> Result<Function, Failure> {
     let mut found = attachment.modules().functions(name);
     found.dedup_by_key(|function| function.address);

@@ -25,10 +25,10 @@ const TIMED_NS: f64 = 60.0;
 /// The cost of each argument that is kept, in ns.
 const ARGUMENT_NS: f64 = 13.0;
 
-/// The cost of keeping a call, in nanoseconds: an estimate.
+/// The estimated cost of keeping a call one by one, in nanoseconds.
 const KEPT_NS: f64 = 15.0;
 
-/// The figures of all points, with their writer and their space.
+/// The figures of all points, with the writer and the space that publish them.
 pub(super) struct Shown {
     clock: Clock,
     begin: Instant,
@@ -42,7 +42,8 @@ pub(super) struct Shown {
     held: Held,
     events: Events,
     space: Space,
-    /// Removes the space, unless it is to be kept; the last field, because fields are dropped in order.
+    /// Removes the space, unless the user wants to keep it; it is the last field, because fields are dropped
+    /// in order and the space is still used by the others.
     _removed: Option<Removed>,
 }
 
@@ -50,12 +51,13 @@ struct PointShown {
     name: String,
     module: String,
     call_ns: f64,
-    /// The calls of which there are events, as an operation of the space; and calls that have none, as a counter.
+    /// The ids in the space: of the operation whose calls are recorded as events, and of the counter of calls
+    /// that were not recorded.
     operation: Option<u32>,
     dropped: Option<u32>,
     unrecorded: Unrecorded,
     columns: Columns,
-    /// Where calls came from: the place, its module, how many.
+    /// Where calls came from: the place, its module, and the number of calls.
     callers: Vec<(String, String, u64)>,
     kept: Kept,
     now: Figures,
@@ -101,7 +103,7 @@ impl Shown {
         Ok(shown)
     }
 
-    /// Adds the points that were added to the attachment since.
+    /// Adds the points that the attachment got since the last call.
     pub(super) fn extend(&mut self, attachment: &Attachment) -> Result<(), Failure> {
         let space = &self.space;
         let site = |name: &str, kind| {
@@ -144,14 +146,14 @@ impl Shown {
         Ok(())
     }
 
-    /// Makes the setting of a variable that was set, so that other programs can set it, too.
+    /// Makes a setting for a variable that was set, so that other programs can set the variable, too.
     pub(super) fn variable(&mut self, name: &str, value: i128) {
         self.held.variable(&self.space, name, value as u64);
     }
 
     /// Applies settings that were changed in the space.
     pub(super) fn adopt(&mut self, attachment: &mut Attachment) {
-        // A lease that cannot be read now is read the next time.
+        // A lease that cannot be ended now, because the settings cannot be read, ends at the next call.
         let _ = self.space.see_to_leases();
         self.held.adopt(attachment);
         let _ = self.space.adopt();
@@ -212,8 +214,8 @@ impl Shown {
         Ok(())
     }
 
-    /// Removes the points that cost most until the rest costs less than this part of a processor, and prints
-    /// which.
+    /// Removes the points that cost most until the other points cost less than the fraction `budget` of a
+    /// processor, and prints what was removed.
     pub(super) fn keep_budget(&mut self, attachment: &mut Attachment, budget: f64) -> Result<(), Failure> {
         loop {
             let on = || self.points.iter().enumerate().filter(|(_, point)| !point.is_off);
@@ -325,7 +327,7 @@ impl Shown {
         Ok(())
     }
 
-    /// Shows what has times.
+    /// Calls `show` with the conversion from ticks to times.
     fn timed<T>(&self, show: impl FnOnce(&Times<'_>) -> T) -> T {
         show(&Times { begin: self.begin_ticks, ns: &|ticks| self.clock.ticks_to_ns(ticks) })
     }
@@ -361,9 +363,11 @@ impl Shown {
     }
 }
 
-/// A place that a call came from, as people name it: its function, and how far behind its beginning the call returns.
+/// A place that a call came from, as text for people: the function, and the distance from its beginning to
+/// the place where the call returns to.
 fn place(attachment: &Attachment, address: u64, calls: u64) -> (String, String, u64) {
-    // The call stands before: it may be the last instruction of its function.
+    // The address is the one to which the call returns, so the byte before it is looked up: the call may be
+    // the last instruction of its function.
     match attachment.modules().at(address - 1) {
         Some((function, offset)) => {
             (format!("{}+{:#x}", function.readable(), offset + 1), function.module, calls)
@@ -398,7 +402,7 @@ fn is_every(wish: &Wish) -> bool {
     wish.keep.is_some_and(|keep| keep.which == Which::Every)
 }
 
-/// The types of functions of which values are shown, where they are known.
+/// For each point of which values are shown, the types of its function, if they are known.
 fn signatures<'a>(
     attachment: &Attachment,
     points: impl Iterator<Item = &'a Point>,
@@ -416,7 +420,7 @@ fn mean(values: &Histogram) -> f64 {
     values.sum as f64 / values.count().max(1) as f64
 }
 
-/// Buckets joined to powers of two.
+/// The buckets of a histogram, joined so that each covers a range between powers of two.
 fn powers(values: &Histogram) -> Vec<(u64, u64, u64)> {
     let mut joined: Vec<(u64, u64, u64)> = Vec::new();
     for (first, last, calls) in values.buckets() {

@@ -61,7 +61,7 @@ pub(super) fn value(text: &str) -> Result<i128, String> {
     if fits.contains(&number) { Ok(number) } else { Err(format!("{text} does not fit into 64 bits")) }
 }
 
-/// The bits of a value in a register.
+/// The bits of a value as a register holds them.
 pub(super) fn register(value: i128) -> u64 {
     value as u64
 }

@@ -5,7 +5,7 @@
 //! had. While the cost exceeds the budget, the operation is switched off whose probe costs most for the
 //! information that it records: a short operation that is called often. An operation with failed calls in the
 //! window is kept longer. When the budget permits, the operation that was switched off last is switched on
-//! again if its former number of calls would fit.
+//! again if the cost of as many calls as before fits into the budget.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -20,16 +20,16 @@ use crate::output::Output;
 use crate::units::{count, duration, share};
 
 /// A call costs two readings of the clock. In compiled code the stores take no extra time, because the
-/// processor does them during the second reading; under a JIT they do.
+/// processor does them during the second reading; in code of a JIT compiler the stores do take time.
 const READINGS: f64 = 2.5;
-/// An operation is switched on again if this part of the budget stays free with its calls.
+/// An operation is switched on again if this part of the budget would stay free in spite of its calls.
 const ROOM: f64 = 0.8;
-/// An operation is switched on again after this many windows with room.
+/// An operation is switched on again after this many windows in which the budget had room for it.
 const PATIENCE: u32 = 3;
 /// The pause between two readings of events.
 const PAUSE: Duration = Duration::from_millis(5);
 
-/// An operation's calls in a window.
+/// The calls of one operation in a window.
 #[derive(Clone, Debug, PartialEq)]
 struct Seen {
     name: String,
@@ -42,7 +42,7 @@ struct Seen {
 /// A switch of an operation.
 #[derive(Clone, Debug, PartialEq)]
 enum Step {
-    /// The part of the processor time that its probe cost, and its calls a second.
+    /// The part of the processor time that the operation's probe cost, and the operation's calls a second.
     Off {
         name: String,
         share: f64,
@@ -56,7 +56,7 @@ enum Step {
 /// The controller that keeps a budget.
 #[derive(Debug)]
 struct Keeper {
-    /// A part of the program's processor time.
+    /// The largest part of the program's processor time that the probes may cost.
     budget: f64,
     call_ns: f64,
     /// The operations that are off, in the order in which they were switched off, and the part of the
@@ -66,17 +66,18 @@ struct Keeper {
 }
 
 impl Keeper {
-    /// The switches after a window of `seconds` in which the program had `processor_ns` of processor time.
+    /// Decides which operations are switched after a window of `seconds` in which the program had
+    /// `processor_ns` of processor time.
     fn decide(&mut self, seen: &[Seen], processor_ns: f64, seconds: f64) -> (f64, Vec<Step>) {
         let call_ns = self.call_ns;
         let cost = |one: &Seen| one.calls * call_ns / processor_ns.max(1.0);
-        // Calls of operations that are off happened before they were switched off.
+        // If an operation is off now, its calls in the window happened before it was switched off.
         let is_on = |one: &&Seen| !self.off.iter().any(|(name, _)| *name == one.name);
         let seen: Vec<&Seen> = seen.iter().filter(is_on).collect();
         let mut all: f64 = seen.iter().map(|one| cost(one)).sum();
         let before = all;
-        // First the operation with the highest cost for what its probe records: the time that it explains,
-        // and failures.
+        // The operations whose probes cost most for what they record come first; what a probe records is the
+        // time that it explains, and failures.
         let worth = |one: &Seen| {
             let told = one.own_ns / one.calls.max(1.0) + call_ns;
             one.calls / told * if one.failed > 0 { 0.1 } else { 1.0 }
@@ -105,7 +106,7 @@ impl Keeper {
     }
 }
 
-/// A pattern that matches this name, and hardly any other.
+/// A pattern that matches the name, and hardly any other name.
 fn pattern_of(name: &str) -> String {
     name.replace('*', "?")
 }
@@ -128,7 +129,8 @@ fn seen_in(window: &Calls) -> Vec<Seen> {
 fn processor_ns(pid: u32) -> Option<f64> {
     let mut sum = 0.0;
     for thread in std::fs::read_dir(format!("/proc/{pid}/task")).ok()?.flatten() {
-        // The fields are the time on the processor, the time waiting for it, and the number of turns.
+        // The fields are the time on the processor, the time waiting for a processor, and the number of turns
+        // on one.
         let text = std::fs::read_to_string(thread.path().join("schedstat")).unwrap_or_default();
         sum += text.split(' ').next().and_then(|first| first.parse::<f64>().ok()).unwrap_or(0.0);
     }
@@ -151,7 +153,7 @@ fn call_ns() -> f64 {
 
 /// The options of `--budget`.
 pub(super) struct Wanted {
-    /// A part of the program's processor time.
+    /// The largest part of the program's processor time that the probes may cost.
     pub(super) budget: f64,
     pub(super) every: Duration,
     /// The time to keep the budget; `None` means until the program ends.
@@ -170,7 +172,8 @@ pub(super) fn keep(space: Option<&str>, wanted: &Wanted, output: &mut Output) ->
     let mut is_first = true;
     while run.is_alive() && wanted.time.is_none_or(|time| begun.elapsed() < time) {
         let window = Instant::now();
-        // The program may write faster than this process reads: events that are overwritten are counted.
+        // The program may write faster than this process reads: overwritten events are counted as lost, and
+        // their calls estimated.
         let goes_on = |is_all: bool| {
             if is_all {
                 std::thread::sleep(PAUSE);
@@ -179,7 +182,7 @@ pub(super) fn keep(space: Option<&str>, wanted: &Wanted, output: &mut Output) ->
         };
         let told = calls_while(&mut feed, 0, goes_on).map_err(Failure::usage)?;
         let Some(now) = processor_ns(pid) else { break };
-        // Calls before the first poll belong to no window.
+        // Calls recorded before the first poll belong to no window.
         if std::mem::take(&mut is_first) {
             had = now;
             continue;
@@ -187,7 +190,7 @@ pub(super) fn keep(space: Option<&str>, wanted: &Wanted, output: &mut Output) ->
         // The difference may be negative, because the time of threads that ended is no longer counted.
         let used = (now - had).max(0.0) / window.elapsed().as_nanos().max(1) as f64;
         had = now;
-        // The seconds in which these events happened, which may be long ago.
+        // The seconds over which the events that were read happened, which may be long ago.
         let processor = used * told.seconds * 1e9;
         if processor < 1e6 {
             continue;
@@ -251,8 +254,8 @@ mod tests {
         Keeper { budget, call_ns: 50.0, off: Vec::new(), calm: 0 }
     }
 
-    /// In a second of processor time, operations with many short calls are switched off first, and only as
-    /// many as the budget needs.
+    /// The program has a second of processor time: operations with many short calls are switched off first,
+    /// and only as many as the budget needs.
     #[test]
     fn what_is_called_most_and_tells_least_goes() {
         let mut keeper = keeper(0.02);
@@ -260,7 +263,7 @@ mod tests {
         let (cost, steps) = keeper.decide(&all, 1e9, 1.0);
         assert!((cost - 1_201_000.0 * 50.0 / 1e9).abs() < 1e-9, "{cost}");
         assert_eq!(steps, [Step::Off { name: "get".into(), share: 0.05, rate: 1e6 }]);
-        // The remaining operations fit the budget.
+        // The operations that are still on fit into the budget.
         let (_, steps) = keeper.decide(&[all[0].clone(), all[2].clone()], 1e9, 1.0);
         assert_eq!(steps, []);
     }
@@ -280,9 +283,9 @@ mod tests {
         assert_eq!(keeper.decide(&calm, 1e9, 1.0).1, []);
         assert_eq!(keeper.decide(&calm, 1e9, 1.0).1, []);
         assert_eq!(keeper.decide(&calm, 1e9, 1.0).1, [Step::On { name: "warm".into() }]);
-        // Calls from before the switch are not counted.
+        // Calls that were made before the switch are not counted.
         assert_eq!(keeper.decide(&[calm[0].clone(), seen("hot", 1e9, 0, 1.0)], 1e9, 1.0).1, []);
-        // An operation that costs more than the budget stays off.
+        // An operation whose calls would cost more than the budget stays off.
         for _ in 0..20 {
             assert_eq!(keeper.decide(&calm, 1e9, 1.0).1, []);
         }

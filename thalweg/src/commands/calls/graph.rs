@@ -33,7 +33,7 @@ struct Edge {
 }
 
 impl Graph {
-    /// The nodes with the most own time, at most `most`, and the edges between them.
+    /// The nodes with the most own time, at most `most` of them, and the edges between these nodes.
     fn new(calls: &Calls, by: By, most: usize) -> Graph {
         let mut numbers: HashMap<String, usize> = HashMap::new();
         let mut of_operation = HashMap::new();
@@ -77,14 +77,14 @@ impl Graph {
         Graph { nodes, edges: edges.into_values().collect(), left_out }
     }
 
-    /// The layer of each node: one more than that of its callers. Edges that close a circle do not count.
+    /// The layer of each node: one more than that of its callers. Edges that close a circle are ignored.
     fn layers(&self) -> Vec<usize> {
         let mut below: Vec<Vec<usize>> = vec![Vec::new(); self.nodes.len()];
         for edge in self.edges.iter().filter(|edge| edge.from != edge.to) {
             below[edge.from].push(edge.to);
         }
-        // Depth first: an edge to a node whose callees are being visited closes a circle. The order of ends,
-        // reversed, is one of all other edges.
+        // The search goes depth first: an edge to a node whose callees are being visited closes a circle. The
+        // reversed order in which the visits of nodes end is an order along all other edges.
         let mut state = vec![0u8; self.nodes.len()];
         let mut ends = Vec::new();
         let mut back = std::collections::HashSet::new();
@@ -151,7 +151,7 @@ fn label(edge: &Edge) -> String {
     format!("{}×{errors}, {}", count(edge.count), duration(edge.total_ns))
 }
 
-/// A text for Graphviz.
+/// The text, escaped for Graphviz.
 fn quoted(text: &str) -> String {
     let mut out = "\"".to_owned();
     for c in text.chars() {
@@ -201,7 +201,7 @@ pub(super) fn svg(calls: &Calls, by: By, most: usize) -> String {
             let middle = (fx + tx) / 2;
             format!("M{fx} {fy}C{middle} {fy} {middle} {ty} {tx} {ty}")
         } else {
-            // An edge that leads back goes around below the nodes.
+            // An edge that leads back to an earlier layer is drawn around, below the nodes.
             let low = fy.max(ty) + ROW / 2;
             format!("M{fx} {fy}C{} {low} {} {low} {tx} {ty}", fx + 60, tx.saturating_sub(60))
         };
@@ -241,7 +241,7 @@ pub(super) fn svg(calls: &Calls, by: By, most: usize) -> String {
     out + "</svg>\n"
 }
 
-/// The end of a name that is too long for its box.
+/// The end of a name that is too long for its box: the beginning is cut.
 fn short(name: &str) -> String {
     let letters: Vec<char> = name.chars().collect();
     match letters.len().checked_sub(31) {

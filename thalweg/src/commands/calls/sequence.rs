@@ -18,7 +18,8 @@ pub(super) enum Format {
     Svg,
 }
 
-/// A step from one component to another. Components are numbers; the caller of the outermost call is `None`.
+/// A step from one component to another. Components are given by their numbers; the caller of the outermost
+/// call is `None`.
 enum Step<'a> {
     Call { from: Option<usize>, to: usize, call: &'a SequenceCall },
     Return { from: usize, to: Option<usize>, call: &'a SequenceCall },
@@ -39,7 +40,8 @@ impl<'a> Diagram<'a> {
         diagram
     }
 
-    /// Adds a call and its callees. The recursion is at most as deep as the drawn calls are nested.
+    /// Adds a call and its callees. The recursion of this function is at most as deep as the drawn calls are
+    /// nested.
     fn add(&mut self, from: Option<usize>, call: &'a SequenceCall) {
         let known = self.components.iter().position(|component| *component == call.component);
         let to = known.unwrap_or_else(|| {
@@ -58,7 +60,7 @@ impl<'a> Diagram<'a> {
     }
 }
 
-/// The name without its component, and the time of the call.
+/// What a step's arrow says: the operation's name without its component, and the time of the call.
 fn label(call: &SequenceCall) -> String {
     let name = call.name.strip_prefix(call.component.as_str()).unwrap_or(&call.name);
     let name = name.trim_start_matches([':', '.']);
@@ -87,7 +89,7 @@ pub(super) fn printed(sequence: &Sequence, number: usize, all: usize, format: Fo
 }
 
 fn mermaid(diagram: &Diagram<'_>, title: &str) -> String {
-    // These characters end a line or begin a comment in the diagram languages.
+    // A line break would end a line of the diagram languages, and the other characters would begin a comment.
     let plain = |text: &str| {
         let letter = |letter: char| match letter {
             '#' => "#35;".to_owned(),

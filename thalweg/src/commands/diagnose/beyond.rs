@@ -33,7 +33,7 @@ pub(super) fn print(report: &Report, output: &mut Output) -> Result<(), Failure>
     Ok(())
 }
 
-/// Changes with their gains.
+/// The table of changes with their gains.
 fn suggested<'r>(suggestions: impl Iterator<Item = &'r Suggestion>, title: &'static str) -> Table {
     let columns = [text(title), number("GAIN", 3), number("LEAST", 2), number("MOST", 2), text("HOW")];
     let mut table = Table::new(&columns);

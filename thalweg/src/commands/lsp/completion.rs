@@ -1,7 +1,8 @@
 //! Completion: the names that may follow at a position.
 //!
-//! The text at the position is not finished, so the syntax tree may have a gap exactly there. So completion
-//! uses the words and signs before the position: which bracket is open, and which word or sign came last.
+//! The text at the position is not finished, so the syntax tree may have a gap just at that position.
+//! Completion therefore uses the words and signs before the position: which bracket is open, and which word
+//! or sign came last.
 
 use std::collections::BTreeSet;
 
@@ -12,12 +13,11 @@ use thalweg_net::syntax::{Source, parse_box};
 use super::outline::{Spot, headline};
 use super::workspace::Workspace;
 
-/// The kind of name that is expected at a position.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Expected {
-    /// A new name, or a number: there is no completion.
+    /// A new name, or a number, neither of which can be completed.
     Nothing,
-    /// A box or net.
+    /// The name of a box or net.
     Component,
     /// The name of a type or signature.
     Type,
@@ -143,7 +143,7 @@ fn labels(spot: &Spot<'_>, expected: Expected, items: &mut Vec<CompletionItem>) 
 }
 
 /// The words and signs of a text without comments; `last_out` leaves out the word at the end of the text,
-/// because the user is still typing it. Metadata and code are one sign each.
+/// because the user is still typing it. Metadata and code count as one sign each.
 fn words(text: &str, last_out: bool) -> Vec<&str> {
     let signs =
         ["...", "!!@", "<#", "..", "[|", "|]", "||", "**", "!!", "!@", "->", "&&", "==", "!=", "<=", ">="];
@@ -190,7 +190,7 @@ struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    /// Whether a `<` here opens a label or a condition; elsewhere it compares.
+    /// Whether a `<` after the words read so far opens a label or a condition; other `<` compare.
     fn opens_tag(&self) -> bool {
         matches!(self.last, "{" | "," | "(" | "!" | "!!" | "!@" | "!!@" | ":" | "if")
             && self.open.last().is_none_or(|(bracket, _)| *bracket != "<")
@@ -232,7 +232,8 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Whether a brace after this word opens the body of a net or box, that is, follows its name or signature.
+/// Whether a brace after `word` opens the body of a net or box, because the word is its name or ends its
+/// signature.
 fn is_body(before: &str) -> bool {
     let name = before.starts_with(|c: char| c.is_alphabetic() || c == '_');
     before == ")" || (name && !matches!(before, "then" | "else" | "connect"))
@@ -282,7 +283,7 @@ fn is_operand(word: &str) -> bool {
     word.starts_with(|c: char| c.is_alphanumeric() || c == '_') || word == ")"
 }
 
-/// The labels between braces and after `!` in a text.
+/// The labels that a text has between braces and after `!`.
 fn labels_of(text: &str) -> BTreeSet<String> {
     let words = words(text, false);
     let mut reader = Reader::default();

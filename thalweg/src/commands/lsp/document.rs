@@ -1,4 +1,5 @@
-//! Texts in the terms of the protocol: addresses (URIs), and positions in lines and UTF-16 units.
+//! Texts as the language-server protocol describes them: addresses (URIs), and positions in lines and UTF-16
+//! units.
 
 use std::path::{Path, PathBuf};
 use std::str::FromStr as _;
@@ -61,7 +62,7 @@ impl Lines {
     }
 }
 
-/// The path of an address; for an address that is no file, the address itself.
+/// The path of an address; if the address is not that of a file, the address itself as a path.
 pub(super) fn path_of(uri: &Uri) -> PathBuf {
     let Some(rest) = uri.as_str().strip_prefix("file://") else { return PathBuf::from(uri.as_str()) };
     let path = &rest[rest.find('/').unwrap_or(rest.len())..];
@@ -80,7 +81,7 @@ pub(super) fn path_of(uri: &Uri) -> PathBuf {
     PathBuf::from(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// The address of a file; `None` if it can't be written as one.
+/// The address of a file; `None` if the path cannot be written as an address.
 pub(super) fn uri_of(path: &Path) -> Option<Uri> {
     let absolute = std::path::absolute(path).ok()?;
     let mut text = "file://".to_owned();

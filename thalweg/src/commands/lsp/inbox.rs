@@ -1,4 +1,4 @@
-//! The queue of messages that were received and wait.
+//! The queue of messages that were received and not handled yet.
 
 use std::collections::VecDeque;
 use std::io;
@@ -39,8 +39,8 @@ impl Inbox {
                         malformed = 0;
                         Incoming::Message(message)
                     }
-                    // After a message of the right length the next frame follows; otherwise the next line may
-                    // be a header.
+                    // If the message has the right length, the next frame follows it; otherwise the next line
+                    // may be a header.
                     Err(error) if error.kind() == io::ErrorKind::InvalidData => {
                         malformed += 1;
                         Incoming::Malformed(error.to_string())
@@ -59,7 +59,7 @@ impl Inbox {
         Inbox { arrived, waiting: VecDeque::new() }
     }
 
-    /// The next message; `None` at the end. `idle` is called if none waits.
+    /// The next message; `None` at the end of the input. `idle` is called if no message waits.
     pub(super) fn next(&mut self, idle: impl FnOnce()) -> Option<Incoming> {
         self.take_all();
         if self.waiting.is_empty() {
@@ -81,7 +81,8 @@ impl Inbox {
         }
     }
 
-    /// Marks the request as cancelled if it waits. A request that was answered already is no error.
+    /// Marks the request as cancelled if it still waits in the queue. A request that was answered already is
+    /// no error.
     fn cancel(&mut self, notification: Notification) {
         let id: Option<RequestId> = match &notification.params["id"] {
             Value::Number(number) => number.as_i64().and_then(|n| i32::try_from(n).ok()).map(RequestId::from),

@@ -35,7 +35,8 @@ impl<'a> Spot<'a> {
     }
 }
 
-/// The net itself for one that is declared as external (`net x;`), else the definition.
+/// If a net is declared as external (`net x;`), the definition of the net in its own file; else the given
+/// definition.
 fn in_its_file<'a>(index: &'a Index, definition: &'a Definition) -> &'a Definition {
     let found = index.definition_at(definition.at.source, definition.at.span.start);
     found.map_or(definition, |(_, definition)| definition)
@@ -68,7 +69,7 @@ pub(super) fn references(texts: &Workspace, params: &ReferenceParams) -> Option<
     Some(found)
 }
 
-/// The remark after the variants of a net or component if not all variants are known.
+/// The remark that follows the variants of a net or component if not all of its variants are known.
 fn but(complete: bool) -> String {
     if complete { String::new() } else { format!(" {}", crate::commands::NOT_ALL_VARIANTS) }
 }
@@ -128,7 +129,7 @@ pub(super) fn headline(source: &Source, definition: &Definition) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// The length of a text up to the bracket that closes its first one.
+/// The length of a text up to the bracket that closes its first bracket.
 fn closed(text: &str) -> usize {
     let mut depth = 0;
     for (at, c) in text.char_indices() {
@@ -145,7 +146,7 @@ fn closed(text: &str) -> usize {
 /// The comment on the lines just before a definition, which describes the definition.
 fn comment_before(text: &str, start: usize) -> Option<String> {
     let before = text.get(..start)?;
-    // Text before the definition on its own line is no comment about it.
+    // A definition that does not begin its line has no comment of its own.
     let (above, own) = before.rsplit_once('\n')?;
     if !own.trim().is_empty() {
         return None;
@@ -221,7 +222,7 @@ pub(super) fn format(texts: &Workspace, params: &DocumentFormattingParams) -> Op
     Some(edit(&document.text, &formatted, &document.lines).into_iter().collect())
 }
 
-/// One edit of the lines that differ, so that the editor's cursor elsewhere does not move.
+/// One edit that replaces only the lines that differ, so that the editor's cursor elsewhere does not move.
 fn edit(old: &str, new: &str, lines: &Lines) -> Option<TextEdit> {
     if old == new {
         return None;

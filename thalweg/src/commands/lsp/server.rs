@@ -1,4 +1,4 @@
-//! The protocol: its states, and the handling of each message.
+//! The protocol: the states of the server, and the handling of each message.
 
 use std::io::{self, Write as _};
 
@@ -31,7 +31,7 @@ enum State {
 pub(super) struct Server {
     state: State,
     workspace: Workspace,
-    /// The editor has closed its end, so nothing more is written.
+    /// Whether the editor has closed its end, so that nothing more is written.
     deaf: bool,
 }
 
@@ -68,7 +68,7 @@ impl Server {
         self.deaf = self.deaf || message.write(&mut io::stdout().lock()).is_err();
     }
 
-    /// Answers a message that can't be parsed, so that its id is unknown.
+    /// Answers a message that can't be parsed, and whose id is therefore unknown.
     fn malformed(&mut self, why: &str) {
         let error = json!({ "code": ErrorCode::ParseError as i32, "message": why });
         let text = json!({ "jsonrpc": "2.0", "id": null, "error": error }).to_string();

@@ -42,7 +42,7 @@ pub(super) struct Workspace {
     files: Files,
     /// The open texts by their addresses.
     documents: HashMap<String, Document>,
-    /// The diagnostics that were sent to the editor last, for texts that have some.
+    /// The diagnostics that were sent to the editor last, for the texts that have any.
     published: Published,
 }
 
@@ -120,7 +120,7 @@ impl Workspace {
         open.map(|document| document.uri.clone()).or_else(|| uri_of(path))
     }
 
-    /// A place in the form of the protocol.
+    /// A place as the protocol describes it.
     pub(super) fn location(&self, known: &Known, at: Place) -> Option<Location> {
         let source = known.analysis.index.sources.get(at.source.0 as usize)?;
         Some(Location::new(self.uri(source.path())?, known.range(source, at.span)))
@@ -153,7 +153,8 @@ impl Workspace {
                 found.entry(uri.as_str().to_owned()).or_insert((uri, Vec::new())).1.push(diagnostic);
             }
         }
-        // Several open texts may use the same text, and open texts are checked in any order.
+        // A text that several open texts use is checked with each of them, in any order; its errors are
+        // sorted, and each is kept once.
         for (_, told) in found.values_mut() {
             told.sort_by_cached_key(|d| (d.range.start, d.range.end, d.message.clone()));
             told.dedup();
@@ -210,7 +211,7 @@ impl Document {
 }
 
 impl Known {
-    /// A span of one of the sources in the form of the protocol.
+    /// A span of one of the sources, as the protocol describes it.
     pub(super) fn range(&self, source: &Arc<Source>, span: Span) -> Range {
         let at = self.analysis.index.sources.iter().position(|s| Arc::ptr_eq(s, source));
         match at {

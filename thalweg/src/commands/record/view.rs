@@ -1,4 +1,4 @@
-//! Recording of views: the tuples of a view are written into a space of this process, which is recorded as
+//! Recording of views: the tuples of a view are written into a space of this process, which is recorded like
 //! any other space.
 
 use std::path::PathBuf;
@@ -17,7 +17,7 @@ use crate::failure::Failure;
 use crate::removed::Removed;
 use crate::units::{duration, rate, share};
 
-/// The interval at which the archive is checked for data to write.
+/// The pause between two checks for tuples that can be archived.
 const PAUSE: Duration = Duration::from_millis(20);
 
 pub(super) fn main(
@@ -69,7 +69,7 @@ pub(super) fn main(
     if is_damaged { Err(Failure::Reported(Failure::USAGE)) } else { Ok(()) }
 }
 
-/// Moves the written tuples into the archive. If the disk is full, waits for room, unless the plan says
+/// Moves the written tuples into the archive. If the disk is full, waits for room, unless `--on-full` says
 /// otherwise.
 fn archived(recording: &mut Recording, interrupted: &AtomicBool, terminal: Terminal) -> Result<(), Failure> {
     loop {

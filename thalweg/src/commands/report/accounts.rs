@@ -22,7 +22,8 @@ pub(crate) fn table(report: &Report) -> Table {
     });
     let rows: Vec<(&String, &BusyAccount)> = components.take(ROWS_MAX).collect();
     let names = ["LOCK", "READ", "WRITE", "SLEEP", "PAGES", "ASLEEP"];
-    // A reason for sleep that no component has needs no column.
+    // A reason for sleep gets no column if it takes less than 0.05 % of the busy time of every shown
+    // component.
     let slept = |part: usize| {
         rows.iter().any(|(_, account)| account.asleep.parts()[part] >= 0.0005 * account.total_ns())
     };

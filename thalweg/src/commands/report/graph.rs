@@ -55,7 +55,7 @@ struct Node<'r> {
     limits: bool,
 }
 
-/// The streams of one name between two components.
+/// The streams with one name between two components, drawn as one line.
 struct Line<'r> {
     stream: &'r Stream,
     from: usize,
@@ -67,7 +67,7 @@ struct Line<'r> {
 /// The drawing of a report.
 ///
 /// # Errors
-/// The report has no components, or too many.
+/// Fails when the report has no components, or too many.
 pub(crate) fn draw(report: &Report, format: Format) -> Result<String, Failure> {
     let drawn = Drawn::of(report)?;
     Ok(match format {
@@ -234,7 +234,7 @@ impl Line<'_> {
     }
 }
 
-/// A curve through all points that is horizontal at each.
+/// A curve through all points that runs horizontally at each of them.
 fn curve(points: &[Point]) -> String {
     let mut path = format!("M{:.1} {:.1}", points[0].x, points[0].y);
     for two in points.windows(2) {
@@ -249,7 +249,7 @@ fn curve(points: &[Point]) -> String {
     path
 }
 
-/// Lines of text, the first below `at`.
+/// Writes lines of text into the drawing, the first below `at`.
 fn text(out: &mut String, lines: &[String], at: Point, style: &str) {
     for (n, line) in lines.iter().enumerate() {
         let y = at.y + LINE * (n as f64 + 1.0) - 4.0;
@@ -298,7 +298,7 @@ fn node_lines(name: String, component: Option<&Component>, limits: bool) -> Vec<
     lines
 }
 
-/// The fill of a stream, as a share of its capacity.
+/// How full a stream was, as a share of its capacity.
 fn fill(stream: &Stream) -> Option<f64> {
     Some(stream.occupancy_mean? / stream.capacity as f64).filter(|share| share.is_finite())
 }
@@ -337,7 +337,7 @@ impl<'r> Limit<'r> {
         let found = &report.verdict.finding;
         let none = Limit { component: None, stream: None, kind: None };
         let kind = match found.kind {
-            // The network itself does not limit the flow.
+            // These verdicts say that the network itself does not limit the flow.
             VerdictKind::Nothing
             | VerdictKind::Paused
             | VerdictKind::Unclear
@@ -350,7 +350,8 @@ impl<'r> Limit<'r> {
         };
         let component =
             found.component.as_deref().or_else(|| found.task.as_ref().map(|task| component_of(&task.name)));
-        // If a worker limits the flow, the component on which that worker was busiest.
+        // If a worker limits the flow, the component on which the worker spent most time is drawn as the
+        // limit.
         let on_worker = || {
             let worker =
                 found.worker.filter(|_| matches!(found.kind, VerdictKind::Worker | VerdictKind::Mapping))?;
@@ -387,7 +388,7 @@ mod tests {
         serde_json::from_str(include_str!("../../../tests/data/report.json")).unwrap()
     }
 
-    /// The attributes of each element of a kind that has `key`.
+    /// The attributes of each `element` of the image that has the attribute `key`.
     fn elements(svg: &str, element: &str, key: &str) -> Vec<HashMap<String, String>> {
         use quick_xml::events::Event;
         let mut reader = quick_xml::Reader::from_str(svg);

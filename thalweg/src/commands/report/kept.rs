@@ -1,4 +1,4 @@
-//! The data for the pictures of a run that has ended, kept beside its events: see [`thalweg_view::Kept`].
+//! The data for the pictures of a run that has ended, stored beside its events as [`thalweg_view::Kept`].
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -7,20 +7,21 @@ use std::time::UNIX_EPOCH;
 use thalweg_space::reader::{Feed, PathFeed};
 use thalweg_view::Kept;
 
-/// The file's name, in the directory of the run; for a session in that of its first process.
+/// The name of the file, which lies in the directory of the run, or for a session in the directory of its
+/// first process.
 const FILE: &str = "pictures";
-/// With fewer events, making the data again takes no noticeable time.
+/// Data of runs with fewer events are not stored, because making them again takes no noticeable time.
 const EVENTS_MIN: u64 = 100_000;
 
-/// The kept data for these events; `None` if no data were kept, or if they are damaged or belong to other
-/// events.
+/// The stored data for the events of the feed; `None` if no data were stored, or if they are damaged or
+/// belong to other events.
 pub(super) fn read(feed: &PathFeed) -> Option<Kept> {
     let of = made_from(feed)?;
     Kept::read(&std::fs::read(place(feed)?).ok()?, &of)
 }
 
-/// The files from which the pictures of these events are made, if the run has ended and was kept, so that the
-/// files do not change any more.
+/// The files with the events from which the pictures are made, by name, size and time of change, if the run
+/// has ended and was kept, so that the files do not change any more.
 pub(super) fn made_from(feed: &PathFeed) -> Option<String> {
     let mut of = env!("CARGO_PKG_VERSION").to_owned();
     for space in feed.spaces() {
@@ -32,7 +33,7 @@ pub(super) fn made_from(feed: &PathFeed) -> Option<String> {
         for entry in std::fs::read_dir(space.path()).ok()? {
             let entry = entry.ok()?;
             let (name, about) = (entry.file_name().to_string_lossy().into_owned(), entry.metadata().ok()?);
-            // A reader may change settings and the mailbox.
+            // Files that a reader of the run may change, such as the settings and the mailbox, are left out.
             if name.starts_with(FILE) || matches!(&name[..], "settings" | "mailbox") || !about.is_file() {
                 continue;
             }
@@ -49,7 +50,8 @@ pub(super) fn made_from(feed: &PathFeed) -> Option<String> {
     Some(of)
 }
 
-/// Writes the data, unless the run is small. An error is ignored: the data are then made again each time.
+/// Writes the data, unless the run is small. An error is ignored, because without stored data the pictures
+/// are made from the events each time.
 pub(super) fn write(feed: &PathFeed, kept: &Kept, events: u64) {
     let Some(place) = place(feed).filter(|_| events >= EVENTS_MIN) else { return };
     let new = place.with_extension("new");

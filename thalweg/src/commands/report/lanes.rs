@@ -1,5 +1,5 @@
-//! The timelines of a run's processes, followed together, as the lanes of one page; any part can be read
-//! again in full detail.
+//! The timelines of a run's processes, followed together and shown as the lanes of one page; any part of them
+//! can be read again in full detail.
 
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -12,10 +12,11 @@ use thalweg_view::{Levels, Shared, Timeline, TimelinePage};
 
 use crate::failure::Failure;
 
-/// The largest number of single spans of a window that are sent; if there are more, sums are sent instead.
+/// The largest number of single spans that are sent for a window of time; if there are more, sums are sent
+/// instead.
 const SPANS_MAX: u64 = 120_000;
-/// The time after a window, in nanoseconds, that is read as well, for spans that begin inside the window and
-/// end after it.
+/// How much of the time after a window, in nanoseconds, is read as well, because a span that begins inside
+/// the window may end after it.
 const BEHIND: f64 = 2e6;
 
 /// The timelines of all followed processes, in the order of the feed.
@@ -24,8 +25,8 @@ pub(crate) struct Lanes {
     all: Arc<Mutex<Vec<Shared>>>,
 }
 
-/// For each process of a feed, the time in nanoseconds from the beginning of the first process to its own,
-/// with the levels of its lanes.
+/// For each process of a feed: the nanoseconds from the beginning of the first process to its own beginning,
+/// and the levels of its lanes.
 pub(crate) type Processes = Vec<(f64, Levels)>;
 
 impl Lanes {
@@ -73,8 +74,8 @@ impl Lanes {
         all.iter().zip(later).filter_map(|(one, later)| Some((later, one.look(Timeline::levels)?))).collect()
     }
 
-    /// Some input messages, spread evenly over each process: the process's number in ids, the stream, the
-    /// index.
+    /// Some input messages, spread evenly over each process; each is given by the process's number in ids,
+    /// the stream, and the index in the stream.
     pub(crate) fn entries(&self, clocks: &Clocks) -> Vec<(u32, u64, u64)> {
         let all = self.locked();
         let number = |at: usize| if clocks.is_single { 0 } else { at as u32 + 1 };
@@ -87,7 +88,8 @@ impl Lanes {
         all.iter().enumerate().map(of).flat_map(|of| of.into_iter().take(each.max(4))).collect()
     }
 
-    /// For each process, the time from the beginning of the first process to its own, in nanoseconds.
+    /// For each process, the time from the beginning of the first process to its own beginning, in
+    /// nanoseconds.
     pub(crate) fn later(&self, clocks: &Clocks) -> Vec<f64> {
         clocks.later(&self.locked())
     }
@@ -116,8 +118,8 @@ impl Clocks {
     }
 }
 
-/// The timeline between two times of the page, in nanoseconds: every span, if there are not too many and none
-/// was overwritten; else sums.
+/// The timeline between two times of the page, in nanoseconds: it has every span if there are not too many
+/// and none was overwritten; otherwise it has sums.
 pub(crate) fn detail(path: &Path, known: &Processes, from: f64, to: f64) -> Result<TimelinePage, Failure> {
     let feed = PathFeed::open(path).map_err(Failure::usage)?;
     let is_single = feed.is_single();
@@ -142,7 +144,7 @@ pub(crate) fn detail(path: &Path, known: &Processes, from: f64, to: f64) -> Resu
     }
 }
 
-/// Every span between two times, of each process; `None` if some were overwritten.
+/// Every span between two times, of each process; `None` if events of some spans were overwritten.
 fn exactly(
     feed: PathFeed,
     known: &Processes,
@@ -155,7 +157,8 @@ fn exactly(
     let before = clock.real_ns(first.zero).saturating_sub(clock.anchor().real_ns) as f64 - first_later;
     let time = |ns: f64| Duration::from_nanos((ns + before).max(0.0) as u64);
     let ns = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
-    // Spans at the window's edges are recorded by events before and after the window.
+    // The events that record spans at the window's edges may lie before and after the window, so the read
+    // part is larger.
     let reaches: Vec<(f64, f64)> = known
         .iter()
         .map(|(later, levels)| (later, levels.reach(from - later, to - later, SPANS_MAX)))

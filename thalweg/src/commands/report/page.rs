@@ -28,7 +28,8 @@ const SPANS_MAX: usize = 250_000;
 pub(crate) const TOP: usize = 100;
 /// The number of the slowest messages whose stories are in the page.
 const SLOWEST: usize = 24;
-/// The number of slow traces of probes in the page, and of operations that are drawn.
+/// The number of slow traces of probes in the page; the next constant is the number of operations that are
+/// drawn.
 const CALLS_TOP: usize = 20;
 const CALLS_DRAWN: usize = 60;
 /// The number of messages that are replayed to compare two runs.
@@ -76,8 +77,8 @@ fn error_at(file: &Path, error: &std::io::Error) -> std::io::Error {
     std::io::Error::new(error.kind(), format!("cannot write the page to {}: {error}", file.display()))
 }
 
-/// The page of a run that has ended, with its lanes in full detail: the kept page, or a new page, which is
-/// then kept.
+/// The page of a run that has ended, with its lanes in full detail: the stored page, or a new page, which is
+/// then stored.
 pub(crate) fn over(path: &Path) -> Result<Kept, Failure> {
     let feed = PathFeed::open(path).map_err(Failure::usage)?;
     if let Some(kept) = kept::read(&feed) {
@@ -88,7 +89,7 @@ pub(crate) fn over(path: &Path) -> Result<Kept, Failure> {
     let events = page.report.window.events;
     let page = page.made().map_err(|error| Failure::run("cannot write the page", error))?;
     let kept = Kept { of: of.clone().unwrap_or_default(), page, levels };
-    // The page is kept only if the files did not change meanwhile.
+    // The page is stored only if the files did not change while it was made.
     if of.is_some() && of == kept::made_from(&feed) {
         kept::write(&feed, &kept, events);
     }
@@ -123,7 +124,8 @@ fn page(path: &Path, window: Option<Span>, top: usize) -> Result<(Page, Processe
         .and_then(|reader| reader.settings())
         .map(|all| settings(&all))
         .unwrap_or_default();
-    // Stories count time from the beginning of the run, and calls are those of the whole run.
+    // A page of a part of the run has no stories and calls, because stories count time from the beginning of
+    // the run, and calls are those of the whole run.
     if window.is_none() {
         page.stories = told(path, &page.report, &lanes.entries(&clocks))?;
         later(&mut page.stories, &lanes.later(&clocks));
@@ -159,7 +161,7 @@ pub(crate) fn calls_of(path: &Path) -> Option<CallsPage> {
         .then(|| CallsPage::of(found, CALLS_DRAWN))
 }
 
-/// Converts the times of messages of a session's processes to times of the page.
+/// Converts the times of messages of a session's processes from times of the process to times of the page.
 fn later(stories: &mut [MessageStory], later: &[f64]) {
     for told in stories {
         let number: Option<usize> =
@@ -171,7 +173,7 @@ fn later(stories: &mut [MessageStory], later: &[f64]) {
     }
 }
 
-/// The stories of the slowest messages and of messages that are spread evenly over the run.
+/// The stories of the slowest messages, and of some messages spread evenly over the run.
 fn told(path: &Path, report: &Report, sampled: &[(u32, u64, u64)]) -> Result<Vec<MessageStory>, Failure> {
     let slowest = report.slowest.iter().take(SLOWEST).filter_map(|slow| slow.message.parse().ok());
     let mut ids: Vec<MessageId> = slowest.collect();

@@ -1,11 +1,12 @@
-//! Which records are expensive, and behind which others wait, as tables.
+//! Tables of expensive records, and of records behind which others wait.
 
 use thalweg_monitor::{BehindRecord, Report};
 
 use crate::table::{Table, number, text};
 use crate::units::{duration, share};
 
-/// Records that take longer than others of their component, and by what they are known; at most so many rows.
+/// The table of records that take longer than others of their component, with what distinguishes them; it has
+/// at most `rows_max` rows.
 pub(crate) fn expensive(report: &Report, rows_max: usize) -> Table {
     let mut table = Table::new(&[
         text("EXPENSIVE IN"),
@@ -31,7 +32,8 @@ pub(crate) fn expensive(report: &Report, rows_max: usize) -> Table {
     table
 }
 
-/// Which tasks waited behind which, because the order is kept; at most so many rows.
+/// The table of tasks that waited for other tasks because the order of records is kept; it has at most
+/// `rows_max` rows.
 pub(crate) fn behind(report: &Report, rows_max: usize) -> Table {
     let mut table = Table::new(&[
         text("ORDER KEPT BY"),
@@ -59,7 +61,7 @@ pub(crate) fn behind(report: &Report, rows_max: usize) -> Table {
     table
 }
 
-/// The record behind which tasks waited longest, and how many others there are.
+/// The record behind which tasks waited longest, and the number of other such records.
 fn record(record: &BehindRecord) -> String {
     let what = record.what.as_ref().map_or(String::new(), |what| format!(" {what}"));
     let others = match record.records.saturating_sub(1) {

@@ -13,7 +13,7 @@ use crate::output::Output;
 use crate::table::{Shape, ShapeArguments, Table, id, number, text, wrapped};
 use crate::units::{bytes, count, counted, duration, rate, ratio, share};
 
-/// The selection and order of a report's rows.
+/// How many rows of a report are shown, and in which order.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct View {
     /// The largest number of rows of each table.
@@ -22,7 +22,7 @@ pub(crate) struct View {
 }
 
 impl View {
-    /// The first rows of `all`, in the requested order; `place` is a row's place in the flow.
+    /// The first rows of `all`, in the requested order; `place` gives a row's place in the flow.
     fn rows<T, P: Ord>(self, all: &[T], place: impl Fn(&T) -> P, name: impl Fn(&T) -> &str) -> Vec<&T> {
         let mut rows: Vec<&T> = all.iter().take(self.top).collect();
         match self.sort {
@@ -101,7 +101,7 @@ fn note_lines(report: &Report, width: usize) -> String {
     report.notes.iter().map(|note| wrapped(&format!("* {}", note.text), width, "  ")).collect()
 }
 
-/// The measurements of other monitors.
+/// The measurements that monitors other than the built-in ones made.
 fn measurements(report: &Report, width: usize, shape: &Shape) -> String {
     let mut out = String::new();
     for measurement in &report.measurements {
@@ -229,7 +229,7 @@ fn latencies(report: &Report) -> Table {
 fn tables(report: &Report, view: View) -> Vec<Table> {
     let flow = Flow::of(report);
     let mut tables = vec![latencies(report), components(report, view, &flow)];
-    // If each component has one task, the table of tasks would repeat that of components.
+    // If each component has one task, the table of tasks would repeat the table of components.
     if report.tasks_count > report.components.len() as u64 {
         let place = |task: &Task| (flow.place_of_task(&task.name), task.id);
         let shown = view.rows(&report.tasks, place, |task| &task.name);
@@ -395,8 +395,8 @@ pub(crate) fn streams(report: &Report, view: View) -> Table {
 }
 
 pub(crate) fn workers(workers: &[Worker]) -> Table {
-    // Columns for the NUMA node and for parked time are shown only if their values differ or are not 0: most
-    // machines have one node, and most runs park no worker.
+    // Columns for the NUMA node and for parked time are shown only if the workers' nodes differ, or a worker
+    // was parked: most machines have one node, and most runs park no worker.
     let nodes = workers.iter().any(|worker| worker.node != workers[0].node);
     let parked = workers.iter().any(|worker| worker.parked_ns > 0.0);
     let any = |part: fn(&WorkerShares) -> f64| {
@@ -457,7 +457,7 @@ mod tests {
         render(report, View { top: 10, sort: Sort::Load }, width, &Shape::of(width))
     }
 
-    /// Compares with a golden file, which `UPDATE_GOLDEN=1 cargo test -p thalweg` writes.
+    /// Compares a text with a golden file; `UPDATE_GOLDEN=1 cargo test -p thalweg` writes the file anew.
     fn check(got: &str, name: &str) {
         let path = format!("{}/tests/data/{name}", env!("CARGO_MANIFEST_DIR"));
         if std::env::var_os("UPDATE_GOLDEN").is_some() {

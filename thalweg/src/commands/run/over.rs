@@ -50,14 +50,14 @@ enum OnLost {
 /// The nodes of a run.
 pub(crate) struct Nodes {
     members: Arc<Members>,
-    /// The directory of the session, if it was made for this run and is to be removed with it.
+    /// The directory of the session, if it was made for this run and is removed when the run ends.
     session: Option<PathBuf>,
-    /// The directory of the session, if it is kept.
+    /// The directory of the session, if the session is kept after the run.
     kept: Option<PathBuf>,
 }
 
 impl Over {
-    /// Connects to the nodes, if the run has some, and plans with them.
+    /// Connects to the nodes, if the run has some, and adds them to the plan of the run.
     pub(crate) fn connect(&self, plan: &mut Plan, interrupt: &Interrupt) -> Result<Option<Nodes>, Failure> {
         if self.nodes.is_empty() && !self.all_nodes {
             if let Some(option) = self.placement.as_ref().map(|_| "--placement") {
@@ -137,7 +137,7 @@ impl Nodes {
     /// Prints what each node did. A run that lost a node has failed.
     pub(crate) fn conclude(self, concluded: Result<(), Failure>) -> Result<(), Failure> {
         if let Some(session) = &self.session {
-            // Errors are ignored, because `thalweg clean` removes the remaining files.
+            // Errors of the removal are ignored, because `thalweg clean` can remove the remaining files.
             let _ = std::fs::remove_file(session.join("session")).and_then(|()| std::fs::remove_dir(session));
         }
         for did in self.members.did() {

@@ -12,7 +12,7 @@ use crate::output::Output;
 use crate::table::{Table, number, text};
 use crate::units::{count, duration, rate, share};
 
-/// The rates that are tried, in pulls a second.
+/// The rates at which the view is pulled, in pulls a second.
 const RATES: [f64; 4] = [1.0, 10.0, 100.0, 1000.0];
 
 /// The cost of pulling at one rate with one shape.
@@ -46,7 +46,7 @@ pub(crate) fn main(
     let mut points = Vec::new();
     for shape in shapes {
         for asked in RATES {
-            // Before each rate the run is measured alone, because its own rate changes with time.
+            // Before each rate the run is measured without pulls, because its own rate changes with time.
             let alone = speed(&mut progress, each / 2, std::thread::sleep);
             let mut scope = open(view)?;
             scope.reshape(shape);

@@ -17,7 +17,7 @@ use crate::units::{bytes, count, duration, rate, share};
 pub(crate) struct Shown {
     output: Output,
     json: bool,
-    /// Whether the tuples are of kinds that the view makes, which are printed as tables.
+    /// Whether the view itself makes the kinds of the tuples; such tuples are printed as tables.
     is_made: bool,
     /// Whether the tuples are sums over windows of time; then the end of each window is shown.
     has_windows: bool,
@@ -102,7 +102,7 @@ impl Shown {
         time_ns.wrapping_sub(begin_ns).cast_signed() as f64 / 1e9
     }
 
-    /// A line for a tuple of an element.
+    /// The line that shows a tuple of an element.
     fn line(&mut self, tuple: &Tuple<'_>) -> String {
         let seconds = self.seconds(tuple);
         let process = tuple.process().map_or("", |process| process.name.as_str());
@@ -131,7 +131,7 @@ fn columns(kind: &TupleKind) -> Vec<Column> {
     kind.fields.iter().enumerate().map(column).collect()
 }
 
-/// A title that is never freed; there are at most as many as fields in views.
+/// The title of a column; titles are never freed, but there are at most as many as fields in views.
 fn title(name: &str) -> &'static str {
     static TITLES: Mutex<BTreeSet<&'static str>> = Mutex::new(BTreeSet::new());
     let upper = name.to_uppercase();
@@ -157,7 +157,7 @@ fn cell(kind: &TupleKind, n: usize, tuple: &Tuple<'_>) -> String {
         (value, "ns") => value.number().map_or("–".to_owned(), duration),
         (value, "share") => value.number().map_or("–".to_owned(), share),
         (Value::Unsigned(number), "B") => bytes(number),
-        // Process ids and the like are names although they look like numbers.
+        // Ids of processes and tasks identify, so they are printed without the separators of large numbers.
         (Value::Unsigned(number), _) if matches!(field.name.as_str(), "process.pid" | "task.id") => {
             number.to_string()
         }
@@ -176,7 +176,7 @@ fn cell(kind: &TupleKind, n: usize, tuple: &Tuple<'_>) -> String {
     }
 }
 
-/// A tuple as an object.
+/// A tuple as a JSON object.
 fn object(tuple: &Tuple<'_>) -> Json {
     let mut fields = Map::new();
     for (n, field) in tuple.kind().fields.iter().enumerate() {

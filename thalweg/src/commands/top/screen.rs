@@ -20,9 +20,9 @@ const NARROW: u16 = 70;
 /// The kind of text that the user is asked for.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Asking {
-    /// A part of a name.
+    /// A part of a component's name, to show only such components.
     Filter,
-    /// A setting and its value.
+    /// The name of a setting and its new value.
     Set,
 }
 
@@ -233,7 +233,7 @@ impl Screen {
     }
 }
 
-/// A number at the right of its column.
+/// The cell of a number, aligned to the right of a column of this width.
 fn right_in(text: &str, width: u16) -> Cell<'static> {
     Cell::from(format!("{text:>width$}", width = usize::from(width)))
 }

@@ -44,7 +44,7 @@ impl OfLibrary {
     }
 }
 
-/// The pack of this name or file.
+/// The pack with this name, or in this file.
 pub(crate) fn pack(name: &str) -> Result<Pack, Failure> {
     let is_file = name.contains('/') || name.ends_with(".toml");
     let text = if is_file {
@@ -83,7 +83,7 @@ pub(super) fn main(arguments: &super::Arguments, terminal: Terminal) -> Result<(
     let options =
         SpaceOptions { name: format!("tune-{}", pack.name), keep: about.keep, ..SpaceOptions::default() };
     let space = Space::create(options).map_err(failed)?;
-    // Declared first, and so dropped last: after the space and the writers of it.
+    // `_removed` is declared first, and so dropped last, after the space and the writers of the space.
     let (_removed, space) = ((!about.keep).then(|| Removed::new(&space)), space);
     let mut notes = Notes::new(&space);
     let decided = session_settings(&space).map_err(failed)?;

@@ -22,24 +22,24 @@ use crate::failure::Failure;
 
 /// The number of single spans in a message to the page; the page requests the spans of a window.
 const SPANS_SENT: usize = 1_000;
-/// The interval at which a live run is read: its elements hold the events of a longer time, even if the run
-/// suddenly becomes fast.
+/// The interval at which a live run is read; even if the run suddenly becomes fast, its elements hold the
+/// events of a longer time.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 /// The present page, as server-sent events.
 #[derive(Clone)]
 pub(super) struct Shown {
-    /// The number of pages shown so far.
+    /// The number of pages sent so far.
     pub(super) sequence: u64,
     /// The whole page.
     pub(super) whole: Arc<Whole>,
-    /// The changes since the page before.
+    /// The changes since the previous page.
     pub(super) part: Bytes,
     /// The reason why there is no page.
     pub(super) failed: Option<String>,
 }
 
-/// The whole page, serialised once when the first viewer without a page needs it.
+/// The whole page; it is serialised once, when the first viewer that has no page needs it.
 #[derive(Default)]
 pub(super) struct Whole {
     event: OnceLock<Bytes>,
@@ -49,7 +49,7 @@ pub(super) struct Whole {
     live: String,
 }
 
-/// The text before and after the data of an event.
+/// The texts before and after the data of a server-sent event.
 const WHOLE: &str = "event: page\ndata: ";
 const PART: &str = "event: part\ndata: ";
 const END: &str = "\n\n";
@@ -87,10 +87,11 @@ pub(super) struct Measured {
     path: PathBuf,
     shown: watch::Receiver<Option<Shown>>,
     pub(super) viewers: AtomicUsize,
-    /// The changes applied from the page, the last first, and the number of modifications of this list.
+    /// The changes applied from the page, with the last change first, and the number of modifications of the
+    /// list.
     applied: Mutex<Vec<Applied>>,
     changes: AtomicU64,
-    /// The lanes: of a live run as far as they are in memory, of a run that has ended completely.
+    /// The lanes of a live run as far as they are in memory, or all lanes of a run that has ended.
     lanes: Mutex<Known>,
 }
 
@@ -124,7 +125,7 @@ impl Measured {
         self.lanes.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 
-    /// Changes the list of changes by `change`, and returns its result.
+    /// Applies `change` to the list of applied changes, and returns what `change` returns.
     pub(super) fn applied<T>(&self, change: impl FnOnce(&mut Vec<Applied>) -> T) -> T {
         let mut applied = self.applied.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         let result = change(&mut applied);
@@ -133,9 +134,10 @@ impl Measured {
     }
 }
 
-/// Begins to measure the run in this directory. When the call returns, there is a first page or an error.
+/// Begins to measure the run in this directory. When the call returns, there is a first page, or the reason
+/// why there is none.
 pub(super) fn begin(path: &Path, every: Duration, window: Duration) -> Result<Arc<Measured>, Failure> {
-    // A space that cannot be read is an error before anything is served.
+    // The space is opened once in advance, so that an unreadable space is an error before anything is served.
     drop(Follower::open(path, 1).map_err(Failure::usage)?);
     let (send, shown) = watch::channel(None);
     let measured = Arc::new(Measured {
@@ -178,7 +180,7 @@ struct Screen {
     send: watch::Sender<Option<Shown>>,
     sequence: u64,
     begun: Instant,
-    /// The page's fields and its timeline as sent last.
+    /// The page's fields and its timeline, as they were sent last.
     sent: Arc<Vec<(&'static str, String)>>,
     drawn: Arc<TimelinePage>,
     /// The number of changes that had been applied when the settings were last read.
@@ -188,7 +190,8 @@ struct Screen {
 impl Screen {
     fn run(mut self) {
         let last = self.live();
-        // A run that has ended is shown once, completely. If its space was removed, the last page stays.
+        // A run that has ended is read once more as a whole, and then shown completely. If its space was
+        // removed, viewers keep the last page of the live run.
         let over = match page::over(&self.path) {
             Ok(kept) => Some(kept),
             Err(failure) if last.is_none() => {
@@ -270,14 +273,14 @@ impl Screen {
         }
     }
 
-    /// Sends a page: a viewer that has the page before gets only the changes.
+    /// Sends a page: a viewer that has the previous page gets only the changes.
     fn show(&mut self, page: &Page, running: bool) {
         let Ok(fields) = page.fields_of_report() else { return };
         let running = running && page.report.window.state == State::Running;
         self.send(Arc::new(fields), page.timeline.clone(), running);
     }
 
-    /// Sends a page in which only the timeline has changed, and the settings if one was changed.
+    /// Sends a page in which only the timeline has changed, and the settings if a setting was changed.
     fn go_on(&mut self, page: &mut Page, timeline: TimelinePage, settings: Option<&SpaceReader>) {
         let mut fields = Arc::clone(&self.sent);
         let changes = self.measured.changes.load(Ordering::Acquire);
@@ -333,9 +336,9 @@ impl Screen {
         self.send.send_replace(Some(Shown { sequence: live.sequence, whole, part, failed: None }));
     }
 
-    /// Serves the reason why there is no page, as long as viewers may ask.
+    /// Serves the reason why there is no page, until the server ends.
     fn fail(self, why: &str) {
-        // An event has one line of data.
+        // The data of an event take one line, so line breaks are replaced.
         let event = Bytes::from(format!("event: failed\ndata: {}{END}", why.replace(['\n', '\r'], " ")));
         let failed = Some(why.to_owned());
         let whole = Whole::of(event.clone());

@@ -39,9 +39,10 @@ const VIEWERS_MAX: usize = 64;
 const BODY_MAX: usize = 1 << 16;
 /// The longest time for a request to arrive, and for a client to read its answer.
 const PATIENCE: Duration = Duration::from_secs(20);
-/// The interval at which something is sent, so that the server notices when a client has disconnected.
+/// The interval at which the server sends something to each client, because only then it notices that a
+/// client has disconnected.
 const SIGN_OF_LIFE: Duration = Duration::from_secs(10);
-/// The largest number of changes that are remembered.
+/// The largest number of applied changes that the server remembers for undoing.
 const APPLIED_MAX: usize = 100;
 
 /// The state of the server.
@@ -52,7 +53,7 @@ pub(super) struct Site {
     measured: Arc<Measured>,
     /// The run to compare with, as JSON.
     other: Option<Bytes>,
-    /// Held by the thread that reads the run's events.
+    /// A lock of the thread that reads the run's events, so that only one reads at a time.
     reading: tokio::sync::Mutex<()>,
     undos: std::sync::Mutex<Vec<(u64, Undo)>>,
 }
@@ -73,7 +74,7 @@ impl Site {
         }
     }
 
-    /// Shows another run beside this one.
+    /// Sets another run that the page shows beside this one.
     pub(super) fn beside(self, other: Option<Vec<u8>>) -> Site {
         Site { other: other.map(Bytes::from), ..self }
     }
@@ -90,7 +91,7 @@ pub(super) async fn serve(listener: TcpListener, site: Site) -> Result<(), Failu
         let (stream, _) = tokio::select! {
             accepted = listener.accept() => match accepted {
                 Ok(accepted) => accepted,
-                // The process has no free file descriptors: a connection will end soon.
+                // If the process has no free file descriptors, the server waits until a connection ends.
                 Err(_) => {
                     tokio::time::sleep(Duration::from_millis(50)).await;
                     continue;
@@ -198,7 +199,7 @@ fn is_from_here(site: &Site, headers: &HeaderMap) -> bool {
     origin && says("sec-fetch-site").is_none_or(|place| matches!(place, "same-origin" | "none"))
 }
 
-/// Compares in constant time, so that the time does not reveal where the texts differ.
+/// Compares two texts in constant time, so that the time does not reveal where the texts differ.
 fn same(a: &str, b: &str) -> bool {
     a.len() == b.len() && a.bytes().zip(b.bytes()).fold(0, |differ, (a, b)| differ | (a ^ b)) == 0
 }
@@ -271,7 +272,7 @@ fn events(site: &Arc<Site>, stuck: Arc<Notify>) -> Answer {
             match tokio::time::timeout(PATIENCE, send.send(next)).await {
                 Ok(Ok(())) => {}
                 Ok(Err(_)) => return,
-                // The client does not read.
+                // The client does not read, so its connection is closed.
                 Err(_) => return stuck.notify_one(),
             }
         }
@@ -305,8 +306,8 @@ impl Body for Events {
     }
 }
 
-/// Answers a request that takes long to compute. Such requests are processed one after the other, so that
-/// they do not occupy all processors. If `reads` returns `None`, the status is 404.
+/// Answers a request whose answer takes long to compute. Such requests are processed one after the other, so
+/// that they do not occupy all processors. If `reads` returns `None`, the status is 404.
 async fn read<T: serde::Serialize + Send + 'static>(
     site: &Arc<Site>,
     reads: impl FnOnce(&Site) -> Result<Option<T>, String> + Send + 'static,
@@ -380,7 +381,7 @@ fn undo(site: &Site, asked: Value) -> Result<(), String> {
         undos.remove(at).1
     };
     if let Err(why) = changed(site, &taken.setting, &taken.value) {
-        // A failed undo can be tried again.
+        // After a failed undo, the change is put back into the list, so that undoing can be tried again.
         site.undos.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push((id, taken));
         return Err(why);
     }

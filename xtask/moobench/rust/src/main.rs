@@ -25,7 +25,7 @@ fn inner_fastrace(time: Duration, depth: u32) -> u64 {
     if depth > 1 { inner_fastrace(time, depth - 1) + 1 } else { busy(time) }
 }
 
-/// A trace of fastrace has a root span; its calls are spans of the root's thread.
+/// A trace of fastrace has a root span; the calls are child spans in the thread of the root.
 fn by_fastrace(time: Duration, depth: u32) -> u64 {
     let root = Span::root("trace", SpanContext::random());
     let _here = root.set_local_parent();
@@ -68,7 +68,7 @@ fn main() {
             by_tracing
         }
         "tracing-registry" => {
-            // Spans are made and closed, and no layer records them.
+            // Spans are made and closed, but no layer records them.
             tracing_subscriber::registry().init();
             by_tracing
         }

@@ -11,7 +11,7 @@ use std::process::Command;
 /// Adds a case: the candidate, the phase, its reader, options of the JVM, and the reason if it is missing.
 type Add<'a> = dyn FnMut(&'static str, char, Drain, Vec<String>, Option<String>) + 'a;
 
-/// Cases that cannot be measured here are listed with the reason.
+/// Cases that cannot be measured here are added with the reason, and listed in the results.
 pub(super) fn cases(settings: &Settings, cases: &mut Vec<Case>) -> Result<()> {
     if let Some(why) = java::missing() {
         println!("java: {why}");

@@ -1,4 +1,5 @@
-//! Drivers in C, C++ and Rust: Thalweg's probes, the limits, and rivals from Debian and crates.io.
+//! Drivers in C, C++ and Rust: Thalweg's probes, the least costs that a probe can have, and rivals from
+//! Debian and crates.io.
 
 use super::{Case, Make, Set, driven, full_modes, lossless};
 use crate::moobench::Settings;
@@ -14,7 +15,7 @@ struct Driver {
     missing: Option<String>,
 }
 
-/// One row of a driver.
+/// A row of the table for one driver.
 struct Row {
     who: &'static str,
     phase: char,
@@ -96,7 +97,7 @@ fn ours(
     }
 }
 
-/// Adds the drivers of moo.c, compiled by this compiler.
+/// Adds the drivers of moo.c, compiled by the compiler `compiler`.
 pub(super) fn in_c(
     settings: &Settings,
     language: &'static str,
@@ -157,7 +158,7 @@ pub(super) fn in_c(
         Ok(options) => tried(compile("TRACY", &options)),
         Err(why) => without(format!("{why:#}")),
     };
-    // No reader is connected, and Tracy does not check the processor's clock.
+    // Tracy records although no reader is connected, and does not check the processor's clock.
     let variables = &[("TRACY_NO_INVARIANT_CHECK", "1")];
     add(cases, language, &tracy, Row { who: "Tracy, a zone, all kept in its memory", variables, ..PLAIN });
     let nobody =
@@ -177,7 +178,7 @@ fn without(why: String) -> Driver {
     Driver { program: PathBuf::new(), missing: Some(why) }
 }
 
-/// The driver with one sort of probe.
+/// The driver of a language, compiled with one sort of probe.
 fn compiled(
     language: &str,
     compiler: &str,
@@ -207,8 +208,8 @@ fn lttng_missing() -> Option<String> {
         .then(|| format!("there is no `lttng`: {INSTALL}"))
 }
 
-/// Compiles Tracy's client from the crate that carries its sources. Returns the arguments for compiling a
-/// driver with it.
+/// Compiles Tracy's client from the crate that carries its sources. Returns the arguments with which a driver
+/// is compiled that uses the client.
 fn tracy() -> Result<Vec<String>> {
     let rivals = rivals_manifest();
     let mut metadata = process::cargo();
