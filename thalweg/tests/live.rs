@@ -98,11 +98,16 @@ fn slowed(path: &Path) -> u64 {
 
 /// The sensitivity of the flow to each task, with the task's name.
 fn sensitivities(path: &Path) -> Vec<(String, f64)> {
+    measured(path, "perturb.sensitivity")
+}
+
+/// The rows of a table that a perturbation measured.
+fn measured(path: &Path, table: &str) -> Vec<(String, f64)> {
     let output = perturb(path).output().expect("thalweg starts");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let report: Report = serde_json::from_slice(&output.stdout).expect("a report");
     assert!(report.overhead.share > Some(0.0) && report.overhead.bytes > Some(0), "{:?}", report.overhead);
-    let found = report.measurements.into_iter().find(|found| found.name == "perturb.sensitivity");
+    let found = report.measurements.into_iter().find(|found| found.name == table);
     match found.expect("it was measured").value {
         Measured::Table(rows) => rows,
         other => panic!("{other:?}"),
@@ -195,6 +200,32 @@ fn the_flow_depends_on_the_slow_box_alone() {
             for (name, sensitivity) in sensitivities(path) {
                 let is_slow = net.is_at_fault(&name);
                 assert_eq!(sensitivity > 0.6, is_slow, "{seed}: {name} {sensitivity}");
+            }
+        });
+    }
+}
+
+/// Two equal boxes limit the flow. If they share a worker, the effects of their delays add up; on two workers the
+/// second delay adds nothing.
+#[test]
+#[ignore = "real time: it wants two processors for itself"]
+fn the_delays_of_two_boxes_add_up_on_one_worker_and_not_on_two() {
+    for places in [[0, 0], [0, 1]] {
+        let mut net = Net::planted(Cause::SlowBox, 0);
+        for task in net.tasks.iter_mut().filter(|task| task.name.starts_with("box")) {
+            task.service = 200;
+        }
+        for (task, worker) in net.tasks[1..].iter_mut().zip(places) {
+            (task.service, task.worker) = (20_000, Some(worker));
+        }
+        while_it_runs(&net, |path, start| {
+            start();
+            let growth = measured(path, "perturb.growth");
+            let [(_, first), (_, second), (_, both)] = &growth[..] else { panic!("{growth:?}") };
+            let added = (both - first.max(*second)) / first.min(*second);
+            match places[0] == places[1] {
+                true => assert!(added > 0.7, "{growth:?}"),
+                false => assert!(added < 0.3, "{growth:?}"),
             }
         });
     }

@@ -491,6 +491,7 @@ fn memory(count: &mut Count) -> Result<()> {
 
 fn planted(count: &mut Count) -> Result<()> {
     long_test(count, "thalweg", "planted")?;
+    long_test(count, "thalweg", "live")?;
     long_test(count, "thalweg", "advice")
 }
 
