@@ -12,7 +12,7 @@ pub(crate) const PAGE: u64 = 4096;
 /// A process, identified by its id and its start time, because ids are reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Identity {
-    /// Its process id, as this process sees it.
+    /// The process's id, as the process that runs this code sees it.
     pub pid: i32,
     /// When the process began, in the kernel's ticks since the machine was started.
     pub start: u64,

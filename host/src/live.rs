@@ -133,7 +133,7 @@ impl LiveRun {
         Measuring::open(self.path(), top)
     }
 
-    /// Its settings.
+    /// The settings of the run.
     ///
     /// # Errors
     /// If the run's space cannot be read.

@@ -106,7 +106,7 @@ impl Library {
         Ok(Arc::new(Library { image: Some(image) }))
     }
 
-    /// Its boxes.
+    /// The boxes of the library.
     pub(crate) fn boxes(self: &Arc<Self>) -> impl Iterator<Item = LibraryBox> {
         (0..self.table().boxes().len()).map(|index| LibraryBox { library: self.clone(), index })
     }

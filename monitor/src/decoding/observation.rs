@@ -283,7 +283,7 @@ pub struct StreamTotals {
 pub enum LiveRow {
     /// A task.
     Task {
-        /// Its id.
+        /// The task's id.
         task: u64,
         /// The task's state.
         state: LiveState,
@@ -298,7 +298,7 @@ pub enum LiveRow {
     },
     /// A stream.
     Stream {
-        /// Its id.
+        /// The stream's id.
         stream: u64,
         /// The stream's name in the catalog.
         name: u64,
@@ -320,7 +320,7 @@ pub enum LiveRow {
     },
     /// A worker.
     Worker {
-        /// Its id.
+        /// The worker's id.
         worker: u64,
         /// The core that the worker's thread is pinned to, −1 if none.
         core: i64,

@@ -144,7 +144,7 @@ pub struct Limits {
 pub struct Hanging {
     /// The task.
     pub task: TaskId,
-    /// Its name.
+    /// The task's name.
     pub name: String,
     /// The worker whose thread sleeps; null if the task has a thread of its own.
     pub worker: Option<WorkerId>,

@@ -78,7 +78,7 @@ pub struct Words {
 /// A task, by its id and its name.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TaskRef {
-    /// Its id.
+    /// The task's id.
     pub id: TaskId,
     /// The path of the task's component, and the number of the replica in brackets if the component has
     /// several tasks.

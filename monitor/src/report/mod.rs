@@ -206,7 +206,7 @@ pub struct Waiting {
 pub struct WaitNow {
     /// The task.
     pub task: TaskId,
-    /// Its name.
+    /// The task's name.
     pub name: String,
     /// `input` or `room`.
     pub what: String,
@@ -214,7 +214,7 @@ pub struct WaitNow {
     pub stream: Option<StreamId>,
     /// The task at the stream's other end.
     pub peer: Option<TaskId>,
-    /// Its name.
+    /// The name of the task at the stream's other end.
     pub peer_name: Option<String>,
     /// The length of the wait so far.
     pub ns: f64,
@@ -242,7 +242,7 @@ pub struct WaitEdge {
 pub struct Root {
     /// The task.
     pub task: TaskId,
-    /// Its name.
+    /// The task's name.
     pub name: Option<String>,
     /// Path of the task's component.
     pub component: Option<String>,
@@ -350,7 +350,7 @@ impl Report {
 pub struct SpaceInfo {
     /// Path of the space.
     pub path: String,
-    /// Its name.
+    /// The space's name.
     pub name: String,
     /// Process id.
     pub pid: u32,
@@ -532,7 +532,7 @@ pub struct Component {
 /// One task.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Task {
-    /// Its id.
+    /// The task's id.
     pub id: TaskId,
     /// The path of the task's component, and the number of the replica in brackets if the component has
     /// several tasks.
@@ -675,11 +675,11 @@ pub struct Occupancy {
 /// A stream whose messages do not add up.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct BrokenStream {
-    /// Its id.
+    /// The stream's id.
     pub id: StreamId,
-    /// Its name.
+    /// The stream's name.
     pub name: String,
-    /// Written.
+    /// Messages written.
     pub written: u64,
     /// Messages read, including those that failed in the reader.
     pub read: u64,
@@ -692,7 +692,7 @@ pub struct BrokenStream {
 /// A worker.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Worker {
-    /// Its id.
+    /// The worker's id.
     pub id: WorkerId,
     /// The core that the worker's thread is pinned to.
     pub core: Option<u64>,

@@ -63,9 +63,9 @@ pub struct Comparison {
 pub struct Difference {
     /// The property that differs.
     pub what: String,
-    /// Its value in the older run.
+    /// The value of the property in the older run.
     pub old: String,
-    /// Its value in the newer run.
+    /// The value of the property in the newer run.
     pub new: String,
 }
 

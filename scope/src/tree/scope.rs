@@ -174,12 +174,12 @@ impl Scope {
         self.leaves.iter_mut().for_each(Gatherer::reshape);
     }
 
-    /// Its shape.
+    /// The shape of the scope.
     pub fn shape(&self) -> Shape {
         self.shape
     }
 
-    /// Its view.
+    /// The view of the scope.
     pub fn view(&self) -> &View {
         &self.view
     }

@@ -21,7 +21,7 @@ use std::sync::Arc;
 pub struct WriterInfo {
     /// The number of the element's current or latest writer.
     pub number: u32,
-    /// Its name.
+    /// The writer's name.
     pub name: String,
     /// The thread that made the writer.
     pub thread: u32,

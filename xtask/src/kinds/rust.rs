@@ -81,7 +81,7 @@ fn row_structure(out: &mut String, row: &Description) {
     let name = type_name(row);
     doc(out, "", &row.doc);
     writeln!(out, "#[derive(Clone, Copy, Debug, Default, PartialEq)]\npub struct {name} {{").expect("a text");
-    *out += "    /// Its id.\n    pub id: u64,\n";
+    *out += "    /// The id of the object that the row shows.\n    pub id: u64,\n";
     for field in &row.fields {
         doc(out, "    ", &field.doc);
         writeln!(out, "    pub {}: {},", field_name(field), rust_type(row, field)).expect("a text");
@@ -321,7 +321,7 @@ fn choices(out: &mut String, kind: &Description, field: &DescribedField) {
         let default = if n == 0 { "    #[default]\n" } else { "" };
         writeln!(out, "{default}    {},", camel_case(choice)).expect("a text");
     }
-    *out += "    /// One that this version does not know.\n    Unknown,\n}\n\n";
+    *out += "    /// A value that this version of the reader does not know.\n    Unknown,\n}\n\n";
     writeln!(
         out,
         "impl {name} {{\n    #[inline]\n    fn of(number: u64) -> {name} {{\n        match number {{"

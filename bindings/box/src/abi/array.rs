@@ -77,7 +77,7 @@ impl ElementType {
 
 /// A type that an array's elements can have.
 pub trait Element: Copy + sealed::Sealed + 'static {
-    /// Its code.
+    /// The code of the element type.
     const TYPE: ElementType;
 }
 
