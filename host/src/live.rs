@@ -155,7 +155,7 @@ impl LiveRun {
     /// the run restores the former value.
     ///
     /// # Errors
-    /// Those of [`LiveRun::set`], and an error if the setting cannot be leased.
+    /// The errors of [`LiveRun::set`], and an error if the setting cannot be leased.
     pub fn set_for(&self, name: &str, value: &str, terms: Option<Terms>) -> Result<Change, Error> {
         let setting = match probes(name) {
             Some(probes) => probes,
@@ -191,7 +191,7 @@ impl LiveRun {
     /// ends, the run undoes the command.
     ///
     /// # Errors
-    /// Those of [`LiveRun::command`], and an error if no other command undoes this command.
+    /// The errors of [`LiveRun::command`], and an error if no other command undoes `command`.
     pub fn command_for(
         &self,
         command: &RunCommand,

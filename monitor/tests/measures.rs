@@ -247,9 +247,9 @@ fn pipeline_by_hand() {
     near(shares.input_wait, 230.0 / 610.0);
     near(shares.ready, 350.0 / 610.0);
 
-    // The exit stream was full for 50 of its 600 µs, and empty for 230. The messages were in it from 250,
-    // 300, 480 and 580 (mean 402.5) until 345, 345, 610 and 610: the messages that a dispatch reads count as
-    // read in its middle on average.
+    // The exit stream was full for 50 of its 600 µs, and empty for 230. The messages were in the exit stream
+    // from 250, 300, 480 and 580 (mean 402.5) until 345, 345, 610 and 610: the messages that a dispatch reads
+    // count as read in its middle on average.
     let exit = edge(&report, "s12");
     assert_eq!((exit.written, exit.read, exit.held, exit.dropped), (Some(4), Some(4), Some(0), Some(0)));
     near(exit.full_share.unwrap(), 50.0 / 600.0);
@@ -429,7 +429,7 @@ fn derived_lineage_with_splits_and_drops() {
     script.run(0, SOURCE, (0, 4), Did { wrote: &[(ENTRY, 0, 4)], ..Did::default() }, Then::End);
     // Each message takes 10 µs. From message 0 the splitter makes messages 0 of the left stream and 0 and 1
     // of the right one, from message 2 it makes message 1 of the left stream, and from messages 1 and 3
-    // nothing. It has finished the messages at 20, 30, 40 and 50.
+    // nothing. The splitter has finished the messages at 20, 30, 40 and 50.
     script.run(
         0,
         SPLIT,

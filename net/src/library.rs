@@ -203,8 +203,8 @@ unsafe extern "C" fn write(host: *const EventHost, words: *const u64) {
     bound.kind.write(words);
 }
 
-/// The schema of a kind. Catalogs require static texts, so each text is leaked. This happens only once for
-/// each kind, even if its library is loaded many times.
+/// The schema of a kind. Catalogs require static texts, so each text is leaked. The texts of a kind are
+/// leaked only once, even if its library is loaded many times.
 fn schema(spec: &EventSpec) -> Schema {
     static SCHEMAS: Mutex<Option<HashMap<String, Schema>>> = Mutex::new(None);
     let mut schemas = locked(&SCHEMAS);

@@ -43,8 +43,8 @@ pub(crate) fn reveal(record: &mut Record) {
 pub(crate) struct Shield {
     /// The input variants that the net declares.
     variants: Vec<Vec<Label>>,
-    /// The labels that the net's inside mentions, each with its hidden name: the name inside the net of such
-    /// a label that bypasses the net.
+    /// The labels that the net's inside mentions, each with its hidden name. A label that bypasses the net
+    /// has its hidden name while the record is inside the net.
     hidden: HashMap<Label, Label>,
     /// The reverse of `hidden`.
     shown: HashMap<Label, Label>,

@@ -4,9 +4,8 @@
 //! together.
 //!
 //! **A new replica** goes to the worker where the replicas' outputs are joined: records that are cheap to
-//! work on cross from the dispatcher in batches, and the many short outputs stay on one worker. If messages
-//! of its siblings (the other replicas of the split) are known to take long, the workers get new replicas in
-//! turn.
+//! process come from the split in batches, and messages between a replica and the join stay on one worker.
+//! If messages of the split's other replicas are known to take long, the workers get new replicas in turn.
 //!
 //! **Later** replicas move. Each worker sums up its samples of dispatches (see `Core::adapt`) for each
 //! replica, and now and then adds the sums to the [`Table`]. The thread that finds that a check is due asks

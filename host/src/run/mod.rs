@@ -91,7 +91,7 @@ pub struct Plan {
     pub space: Option<PathBuf>,
     /// Whether every event, and the space, is kept; and the behaviour when the disk is full.
     pub keep: Option<OnFull>,
-    /// The options of the runtime. Their field `space` is replaced by the run's space.
+    /// The options of the runtime. The run replaces the field `space` of the options by the run's space.
     pub options: Options,
     /// The names of settings, with their initial values.
     pub settings: Vec<(String, String)>,

@@ -237,7 +237,8 @@ impl Thread {
             }
         }) {
             if last.begin < call.begin {
-                // These calls began before this call, so another call encloses them, whose event was lost.
+                // The inner calls began before the present call, so they belong to another call, whose event
+                // was lost.
                 self.give_up(last, taker);
                 continue;
             }

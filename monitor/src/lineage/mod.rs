@@ -205,7 +205,8 @@ impl Charged {
 /// Follows roots through streams and tasks.
 pub(crate) struct Lineage {
     flows: IdMap<Flow>,
-    /// The state of each task. It is boxed, so that moving it out for a dispatch and back again is cheap.
+    /// The state of each task. The state is boxed, so that moving it out for a dispatch and back again is
+    /// cheap.
     pub(crate) holders: IdMap<Box<Holder>>,
     pub(crate) roots: Roots,
     /// The entry streams, by their numbers.
@@ -402,8 +403,8 @@ impl Lineage {
         self.close_settled();
     }
 
-    /// Forgets each closed stream that no deferred dispatch reads or writes. Its messages that were never
-    /// read are forgotten as well.
+    /// Forgets each closed stream that no deferred dispatch reads or writes, and those messages of the stream
+    /// that were never read.
     fn close_settled(&mut self) {
         self.caught_up = false;
         let mut n = 0;

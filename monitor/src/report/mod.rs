@@ -45,8 +45,8 @@ pub struct Report {
     /// complete recording.
     #[serde(default)]
     pub replay: Option<Replay>,
-    /// The parts of the run with different limits, if the limit of the flow changed during the run. They are
-    /// computed only if `replay` is.
+    /// The parts of the run with different limits, if the limit of the flow changed during the run. The list
+    /// of phases is computed only if `replay` is.
     #[serde(default)]
     pub phases: Vec<Phase>,
     /// Groups of messages that take longer than the other messages of their component, the group with the
@@ -774,7 +774,7 @@ pub struct Overhead {
 /// A value that the report lacks, or a reason to doubt a value of the report.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Note {
-    /// The word by which a program recognises the note. It does not change between versions.
+    /// The word by which a program recognises the note. A note's word does not change between versions.
     pub code: String,
     /// The note as a sentence.
     pub text: String,

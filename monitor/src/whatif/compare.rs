@@ -43,8 +43,8 @@ pub struct Comparison {
     /// The lower end of the interval that contains nine of ten samples of a bootstrap over windows of both
     /// runs.
     pub least: Option<f64>,
-    /// The upper end of the interval. Both ends are null if not every dispatch of both runs was recorded, or
-    /// one run was too short.
+    /// The upper end of the interval. `least` and `most` are null if not every dispatch of both runs was
+    /// recorded, or one run was too short.
     pub most: Option<f64>,
     /// Differences between the runs.
     pub differences: Vec<Difference>,

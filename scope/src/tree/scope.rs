@@ -91,7 +91,7 @@ enum Node {
 }
 
 impl Scope {
-    /// Opens a view on the target's processes. Each pull looks for further ones.
+    /// Opens a view on the target's processes. Each pull looks for further processes.
     ///
     /// # Errors
     /// When the view is invalid, or the target has no space.
