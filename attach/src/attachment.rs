@@ -490,7 +490,7 @@ impl Attachment {
         Ok(Added { stopped, took: begin.elapsed() })
     }
 
-    /// Sets a variable of 1, 2, 4 or 8 bytes until detaching. Returns its former value.
+    /// Sets a variable of 1, 2, 4 or 8 bytes until detaching. Returns the variable's former value.
     ///
     /// # Errors
     /// There is no such variable, or the value is too large for it.

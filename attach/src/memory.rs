@@ -132,7 +132,7 @@ impl Memory {
         Ok(self.base + at)
     }
 
-    /// Allocates memory for figures. Returns its address in the target, and its offset in the file.
+    /// Allocates memory for figures. Returns the memory's address in the target, and its offset in the file.
     pub(crate) fn figures(&mut self, bytes: u64) -> Result<(u64, u64), Error> {
         let at = self.figures_next;
         if at + bytes > self.figures_end {

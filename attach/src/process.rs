@@ -103,7 +103,7 @@ impl Process {
         Ok(String::from_utf8_lossy(&text).lines().filter_map(Mapping::parsed).collect())
     }
 
-    /// The ids of its threads.
+    /// The ids of the process's threads.
     pub(crate) fn threads(&self) -> Vec<i32> {
         let Ok(tasks) = fs::read_dir(self.proc("task")) else { return Vec::new() };
         tasks.flatten().filter_map(|task| task.file_name().to_str()?.parse().ok()).collect()

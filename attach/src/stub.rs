@@ -182,8 +182,8 @@ pub(crate) fn point(
         let offset = FRAME_ARGUMENTS[change.argument];
         if change.is_restored {
             // Without an entry in the table of calls under way, the argument could not be restored, so the
-            // change is skipped: test r8, r8; jz behind the change. With an entry, its word [r8 + 40] keeps
-            // the old value.
+            // change is skipped: test r8, r8; jz behind the change. If the call has an entry, the word [r8 +
+            // 40] of the entry keeps the old value.
             stub.put(&[0x4d, 0x85, 0xc0, 0x74, 5 + 4 + 10 + 5]);
             stub.load(offset);
             stub.put(&[0x49, 0x89, 0x40, 40]);

@@ -112,8 +112,8 @@ typedef struct thalweg_heap_table {
     const thalweg_owner *const *owner;
 } thalweg_heap_table;
 
-/* The owner that counts this library's values: one for all its files. The program sets it when it loads the
- * library. */
+/* The owner that counts this library's values: one for all its files. The program that loads the library sets
+ * the pointer to the owner. */
 __attribute__((weak, visibility("hidden"))) const thalweg_owner *thalweg_library_owner;
 
 /* The header of a counted value. The table of the library that made the value frees the value, so memory is

@@ -171,7 +171,7 @@ impl LiveRun {
         let adoption = Adoption::begin(&self.reader);
         match terms {
             None => self.reader.set(name, value).map_err(Error::usage_of)?,
-            // The lease is not ended when it is dropped here, but by its terms.
+            // Dropping the value does not end the lease, which ends by its terms.
             Some(terms) => drop(self.reader.lease(name, value, terms).map_err(Error::usage_of)?),
         }
         let adopted = adoption.wait(name, value);

@@ -51,9 +51,9 @@ pub struct Options {
     /// Whether each task has a thread of its own, like a blocking task, for comparison with workers, which
     /// then have no work.
     pub thread_per_task: bool,
-    /// Whether the runtime records which part of tasks' busy time was work. To know it, the runtime samples
-    /// threads while they run tasks, and asks the kernel for their processor time at the end of long
-    /// dispatches. Switch `accounts` off only to measure what the recording costs.
+    /// Whether the runtime records which part of tasks' busy time was work. To know how much was work, the
+    /// runtime samples threads while they run tasks, and asks the kernel for their processor time at the end
+    /// of long dispatches. Switch `accounts` off only to measure what the recording costs.
     pub accounts: bool,
 }
 

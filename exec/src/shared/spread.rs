@@ -56,7 +56,7 @@ const LIGHT_FROM: u64 = 64;
 /// A worker that is busy for less than this share of the window, in percent, gives no replica away.
 const BUSY_PERCENT: u64 = 80;
 /// The time between two checks of the workers' loads, in nanoseconds: at first, after a replica is made, and
-/// at most. The time doubles with each check.
+/// at most. The time between two checks doubles with each check.
 const LOOK_NS: (u64, u64, u64) = (200_000, 1_000_000, 50_000_000);
 /// The time until the next check is at least this many times as long as the check took.
 const LOOK_COST: u64 = 32;

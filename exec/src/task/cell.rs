@@ -141,8 +141,8 @@ impl Current {
     pub(crate) fn get<'a>(self) -> &'a TaskCell {
         debug_assert!(!self.0.is_null());
         // SAFETY: a dispatched task stays alive: its worker releases it only after the dispatch, or, if it
-        // has a thread of its own, that thread releases it when the thread ends. Callers keep the reference
-        // no longer than until then.
+        // has a thread of its own, that thread releases it when the thread ends. Callers do not keep the
+        // reference longer than the dispatch or the thread lasts.
         unsafe { &*self.0 }
     }
 

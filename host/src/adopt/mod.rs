@@ -487,7 +487,7 @@ impl Candidates<'_> {
     }
 }
 
-/// The parts of a program.
+/// The sources chosen for a program's boxes, and what was noticed while choosing.
 #[derive(Default)]
 struct Choice {
     units: Vec<Unit>,

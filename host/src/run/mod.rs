@@ -164,7 +164,7 @@ pub struct Ended {
 /// A task that failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FailedTask {
-    /// The name of its component.
+    /// The name of the failed task's component.
     pub component: String,
     /// The error message of the failed task.
     pub message: String,

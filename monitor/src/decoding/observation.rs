@@ -336,7 +336,7 @@ pub enum LiveRow {
         started: u64,
         /// When the worker ended or last published its row.
         updated: u64,
-        /// The number of its dispatches.
+        /// The number of the worker's dispatches.
         dispatches: u64,
         /// The time of a reading of the clock on the worker's thread, in picoseconds; 0 if not recorded.
         clock_reading_ps: u64,

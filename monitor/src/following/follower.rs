@@ -258,7 +258,7 @@ impl<'m, F: Feed> Follower<'m, F> {
     /// Follows a feed with the built-in monitors; `top` as in [`Options`].
     ///
     /// # Errors
-    /// When its spaces cannot be read.
+    /// When the feed's spaces cannot be read.
     pub fn of(feed: F, top: usize) -> Result<Follower<'m, F>, Error> {
         Follower::made(feed, top, None)
     }

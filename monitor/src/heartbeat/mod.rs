@@ -562,8 +562,8 @@ impl Watched {
         }
     }
 
-    /// Reports the threads of a program without tasks. How long their calls usually take is unknown, so only
-    /// states that are a fault for any thread raise an alarm.
+    /// Reports the threads of a program without tasks. How long calls of these threads usually take is
+    /// unknown, so only states that are a fault for any thread raise an alarm.
     fn threads_alone(&mut self, at: Instant, stable: Duration) -> Vec<Standing> {
         let still = |thread: &Thread| {
             thread

@@ -208,7 +208,7 @@ pub enum VerdictKind {
     Nothing,
     /// No task or worker is busy nearly all the time.
     Unclear,
-    /// The mode does not record enough.
+    /// The mode of recording records too little for a verdict.
     Unknown,
 }
 

@@ -84,8 +84,8 @@ impl ScopeFeed {
     /// All events of the space or session in this directory.
     ///
     /// # Errors
-    /// When the directory holds neither, or it cannot be read. Unreadable spaces of a session are left out;
-    /// if all are unreadable, that is an error.
+    /// When the directory holds neither a space nor a session, or cannot be read. Unreadable spaces of a
+    /// session are left out; if all are unreadable, that is an error.
     pub fn of(path: impl AsRef<Path>) -> Result<ScopeFeed, thalweg_space::Error> {
         let path = path.as_ref();
         ScopeFeed::made(Target::of(path), Leaf::default(), Inner::Path(PathFeed::open(path)?))

@@ -392,7 +392,8 @@ impl<'a> Rows<'a> {
     }
 }
 
-/// The remaining output of a box, polled when the network has space. Dropping it ends the box's generator.
+/// The remaining output of a box, polled when the network has space. Dropping the value ends the box's
+/// generator.
 pub struct Generator {
     handle: GeneratorHandle,
 }
