@@ -210,12 +210,14 @@ fn pipeline_by_hand() {
     assert_eq!(report.window.state, State::Ended);
     near(us(report.window.duration_ns), 1000.0);
 
-    // Equation 1 divides the 4 messages by the 1000 µs of the worker that existed longest.
+    // The throughput (LPEL paper, equation 1) divides the 4 messages by the 1000 µs of the worker that
+    // existed longest.
     near(report.throughput.entry_per_s.unwrap(), 4.0 / 1e-3);
     assert_eq!((report.throughput.messages_in, report.throughput.messages_out), (Some(4), Some(4)));
     near(us(report.throughput.worker_ns_longest.unwrap()), 1000.0);
 
-    // Equation 2 includes the box's time only, because source and sink are outside the network.
+    // The service latency (LPEL paper, equation 2) includes the box's time only, because source and sink are
+    // outside the network.
     let service = report.latency.service.unwrap();
     near(us(service.mean_ns), (50.0 + 50.0 + 100.0 + 100.0) / 4.0);
     near(us(service.jitter_ns), 25.0);

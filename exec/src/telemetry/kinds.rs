@@ -111,16 +111,16 @@ impl Outcome {
 pub(crate) enum Which {
     /// No stream, or several.
     None = 0,
-    /// The base's input.
+    /// The stream that the dispatch's base (`exec.dispatch_base`) names as input.
     Input = 1,
-    /// The base's output.
+    /// The stream that the dispatch's base (`exec.dispatch_base`) names as output.
     Output = 2,
     /// The stream that is named by the event `exec.dispatch_streams` just before the dispatch's event.
     Named = 3,
 }
 
-/// How the messages that a dispatch wrote to its base's output descend from messages that this or a former
-/// dispatch read from its base's input.
+/// How messages that a dispatch wrote to the output stream of its base (`exec.dispatch_base`) descend from
+/// messages that the same or an earlier dispatch read from the input stream of its base.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, KindEnum)]
 #[repr(u8)]
 pub(crate) enum Descent {
@@ -420,8 +420,8 @@ kinds! {
     }
 
     /// A dispatch ended (at this event's time). The events `exec.stream_read`, `exec.stream_wrote` and
-    /// `exec.derived` just before it record the messages of streams other than those of the base, and any
-    /// lineage that the fields here do not record.
+    /// `exec.derived` just before this event record the messages of streams that the dispatch's base does not
+    /// name, and any lineage that the fields of this event do not record.
     #[derive(Kind)]
     #[kind(name = "exec.dispatch")]
     pub(crate) struct Dispatch {
@@ -433,10 +433,10 @@ kinds! {
         pub(crate) ready_ticks: u32,
         /// The number of the dispatch's base, see `exec.dispatch_base`.
         pub(crate) base_number: u32,
-        /// Messages read from the base's input.
+        /// Messages read from the stream that the dispatch's base (`exec.dispatch_base`) names as input.
         #[field(unit = "messages")]
         pub(crate) reads: u16,
-        /// Messages written to the base's output.
+        /// Messages written to the stream that the dispatch's base (`exec.dispatch_base`) names as output.
         #[field(unit = "messages")]
         pub(crate) writes: u16,
         /// Why the dispatch ended.
@@ -466,10 +466,10 @@ kinds! {
         pub(crate) ready_ticks: u64,
         /// The number of the dispatch's base, see `exec.dispatch_base`.
         pub(crate) base_number: u32,
-        /// Messages read from the base's input.
+        /// Messages read from the stream that the dispatch's base (`exec.dispatch_base`) names as input.
         #[field(unit = "messages")]
         pub(crate) reads: u32,
-        /// Messages written to the base's output.
+        /// Messages written to the stream that the dispatch's base (`exec.dispatch_base`) names as output.
         #[field(unit = "messages")]
         pub(crate) writes: u32,
         /// Why the dispatch ended.
@@ -487,7 +487,7 @@ kinds! {
         pub(crate) parent_offset: i64,
     }
 
-    /// Streams of the next dispatch that are neither the input nor the output of that dispatch's base.
+    /// Streams of the next dispatch that its base (`exec.dispatch_base`) does not name.
     #[derive(Kind)]
     #[kind(name = "exec.dispatch_streams")]
     pub(crate) struct DispatchStreams {
@@ -512,7 +512,7 @@ kinds! {
         pub(crate) duration_ticks: u64,
     }
 
-    /// Messages that the next dispatch read from a stream other than its base's input.
+    /// Messages that the next dispatch read from a stream that its base (`exec.dispatch_base`) does not name.
     #[derive(Kind)]
     #[kind(name = "exec.stream_read")]
     pub(crate) struct StreamRead {
@@ -525,7 +525,7 @@ kinds! {
         pub(crate) count: u32,
     }
 
-    /// Messages that the next dispatch wrote to a stream other than its base's output.
+    /// Messages that the next dispatch wrote to a stream that its base (`exec.dispatch_base`) does not name.
     #[derive(Kind)]
     #[kind(name = "exec.stream_wrote")]
     pub(crate) struct StreamWrote {
@@ -537,11 +537,11 @@ kinds! {
         #[field(unit = "messages")]
         pub(crate) count: u32,
         /// How the messages descend from messages that this or an earlier dispatch of the task read from the
-        /// base's input.
+        /// stream that its base (`exec.dispatch_base`) names as input.
         #[field(absent = 0)]
         pub(crate) descent: Descent,
         /// The index of the message that the first message descends from, less the index of the first message
-        /// read from the base's input.
+        /// that the dispatch read from the input stream of its base.
         #[field(absent = 0)]
         pub(crate) parent_offset: i16,
     }
