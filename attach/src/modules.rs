@@ -349,7 +349,7 @@ const SHT_SYMTAB: u32 = 2;
 const SHT_DYNSYM: u32 = 11;
 const SHF_COMPRESSED: u64 = 1 << 11;
 
-/// The parts of a file in the Executable and Linkable Format that matter here. All values in the file are
+/// The parts of a file in the Executable and Linkable Format that Thalweg reads. All values in the file are
 /// checked.
 #[derive(Debug)]
 struct Elf {

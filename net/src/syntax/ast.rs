@@ -81,7 +81,7 @@ pub struct NetDef {
 pub enum NetBody {
     /// `net NAME;`: defined in `NAME.snet`.
     External,
-    /// Defined here.
+    /// The net is defined in the same file.
     Defined {
         /// The definitions between `{` and `}`.
         defs: Vec<Def>,

@@ -123,7 +123,7 @@ impl Flow {
         holds(&self.lost, label) || self.unbound && is_binding(label)
     }
 
-    /// The record that would be here if the input had these labels in addition.
+    /// The flow that would arrive at the same place if the input record also had these labels.
     fn with(&self, labels: &[Id]) -> Flow {
         let mut flow = self.clone();
         for &label in labels {
