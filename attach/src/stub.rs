@@ -1,8 +1,8 @@
 //! Trampolines: code that runs before the beginning of a function.
 //!
 //! A trampoline saves the registers that it changes, counts, keeps the requested values, and continues with
-//! the function's beginning, which is copied to its end. The trampoline of a point that only counts is
-//! complete; others call the routines in `blob.s`.
+//! the function's beginning, which is copied to its end. The trampoline of a point that only counts calls
+//! no other code; all other trampolines call the routines in `blob.s`.
 
 use crate::code::Beginning;
 use crate::error::Error;
@@ -104,8 +104,8 @@ impl Assembler {
 #[derive(Clone, Debug)]
 pub(crate) struct Stub {
     pub(crate) bytes: Vec<u8>,
-    /// For a thread inside the function's beginning, its address and the address at which it continues in the
-    /// copy.
+    /// For each instruction of the function's beginning: its address, and the address in the copy at which a
+    /// thread continues.
     pub(crate) places: Vec<(u64, u64)>,
 }
 

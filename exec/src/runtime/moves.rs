@@ -394,7 +394,7 @@ impl Core {
         self.did_aside();
         if shared.home.inboxes[to as usize].push(task) == Pushed::Refused {
             // The inbox refuses the task if the other worker has ended because the run is aborted; the task
-            // then stays here.
+            // then stays on this worker.
             self.arrive(task);
         }
     }

@@ -93,7 +93,8 @@ pub(crate) struct Holder {
     /// written.
     pub(crate) synced: bool,
     kept: VecDeque<Taken>,
-    /// If the task is not one-to-one, the messages that it recorded as kept, until it writes from them.
+    /// If the task is not one-to-one, the messages that it recorded as kept, until it writes messages that
+    /// descend from them.
     held: Vec<Taken>,
     /// Whether the task, if it is not one-to-one, has ever recorded which message descends from which.
     derives: bool,

@@ -1,8 +1,8 @@
 //! The syntax tree of an S-Net file: the parts of the text, with the span of every part.
 //!
-//! The tree follows the grammar rule by rule (see [`super::parse`]). Names are not resolved here; `check`
-//! does that. The depth of a tree is bounded by the parser ([`super::NESTING_MAX`]), so walking it
-//! recursively is safe.
+//! The tree follows the grammar rule by rule (see [`super::parse`]). The crate's
+//! module `check` resolves names. The depth of a tree is bounded by the parser ([`super::NESTING_MAX`]), so
+//! walking it recursively is safe.
 //!
 //! A tree of a text with errors has holes: [`TopoKind::Missing`] where no topology could be parsed, and empty
 //! signatures and types. A part whose span contains an error may be incomplete.
