@@ -225,7 +225,7 @@ pub struct WaitNow {
 pub struct WaitEdge {
     /// Path of the component that waited.
     pub waiter: Option<String>,
-    /// Path of the component that the other one waited for.
+    /// Path of the component that `waiter` waited for.
     pub peer: Option<String>,
     /// `input` or `room`.
     pub what: String,
@@ -233,7 +233,7 @@ pub struct WaitEdge {
     pub waits: u64,
     /// The total length of the waits.
     pub ns: f64,
-    /// The share of all waiting that these waits make up.
+    /// The share of all waiting time that the waits of the component for its peer make up.
     pub share: f64,
 }
 
@@ -749,14 +749,14 @@ pub struct WorkerShares {
 }
 
 /// The estimated cost of the observation to the run: the time that the run's threads spent on writing events.
-/// The processor time and cache that a reader of events takes from the run are not included..
+/// The processor time and cache that a reader of events takes from the run are not included.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Overhead {
     /// Readings of the clock for events: events of one writer with equal times share one reading. The
     /// readings for lost events are estimated in proportion to those for the events read.
     pub clock_readings: u64,
     /// The mean time of a reading of the clock, which each worker measures and records when it starts; null
-    /// if these events were overwritten.
+    /// if the events of the workers' starts were overwritten.
     pub clock_reading_ns: Option<f64>,
     /// The assumed time of writing an event without reading the clock, as the benchmark `event` measured it.
     pub event_ns: f64,
