@@ -242,8 +242,8 @@ impl Feed for ScopeFeed {
                     elements.insert((place, writer), fits);
                     fits
                 }
-                // A gap before the first event of its writer is handed over, because its events may be
-                // selected ones.
+                // A gap before the first event of its writer is handed over, because the leaf may select the
+                // events that the gap stands for.
                 (Some(_), None, None) => true,
             };
             if is_kind && is_element {
