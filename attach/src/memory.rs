@@ -122,7 +122,7 @@ impl Memory {
         self.base + JOURNAL_BYTES
     }
 
-    /// Allocates memory for a descriptor or an order. Returns its address in the target.
+    /// Allocates memory for a descriptor or an order. Returns the memory's address in the target.
     pub(crate) fn private(&mut self, bytes: u64) -> Result<u64, Error> {
         let at = self.private_next.next_multiple_of(64);
         if at + bytes > JOURNAL_BYTES + PRIVATE_BYTES {

@@ -25,7 +25,7 @@ pub struct Edge {
     pub from: usize,
     /// The box that it leads to.
     pub to: usize,
-    /// The size of its label.
+    /// The size of the edge's label.
     pub label: Size,
 }
 

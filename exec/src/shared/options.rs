@@ -17,7 +17,7 @@ pub struct Options {
     pub workers: usize,
     /// The greatest number of workers if some are added while the runtime runs
     /// ([`Runtime::workers`](crate::Runtime::workers), the setting `exec.workers`); no fewer than `workers`.
-    /// By default as many as by default for `workers`.
+    /// Default: the same number as the default of `workers`.
     pub workers_max: usize,
     /// Whether each worker is bound to a core of its own; cores of one NUMA node follow one another.
     pub pin: bool,

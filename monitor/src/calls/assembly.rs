@@ -71,7 +71,7 @@ pub(super) struct Ended {
 #[derive(Debug)]
 pub(super) struct Placed {
     pub(super) own_ns: f64,
-    /// Whether some of its descendants may be lost.
+    /// Whether some of the call's descendants may be lost.
     pub(super) is_incomplete: bool,
     /// The operations that the call called, each once.
     pub(super) callees: Vec<Callee>,
