@@ -9,8 +9,9 @@
 //!
 //! - *Subtyping*: a component that asks for `{a}` accepts every record with `a`.
 //! - *Box, filter* with `v -> w | …`: asks for `v`; the continuation has to accept each `w`. *Flow
-//!   inheritance*: labels that the continuation asks for and `w` does not make are asked of the record
-//!   itself, if they are not in `v` (which is consumed) and are no binding tags (which are not inherited).
+//!   inheritance*: labels that the continuation asks for and that no output variant makes are asked of the
+//!   input record, if the component does not consume them and they are no binding tags (which are not
+//!   inherited).
 //! - `A .. B`: `A`, whose continuation is `B` followed by the continuation of `A .. B`.
 //! - `A | B`: the part that matches best. A part matches by its *variants*: the sets of labels that it
 //!   accepts, and asks for completely, if no component follows. A variant matches a record that has all its
