@@ -267,14 +267,16 @@ kinds! {
         /// The number of samples that found the thread doing this.
         #[field(unit = "times")]
         pub(crate) looks: u32,
-        /// The time that these samples represent: each sample represents the time since the previous sample.
+        /// The time that the samples in this event represent: each sample represents the time since the
+        /// previous sample.
         #[field(unit = "ticks")]
         pub(crate) interval_ticks: u64,
-        /// The time for which the thread had a processor in the interval that these samples represent.
+        /// The time for which the thread had a processor in the time that the samples in this event
+        /// represent.
         #[field(unit = "ns")]
         pub(crate) cpu_ns: u64,
-        /// The time for which the thread could have run but had no processor in the interval that these
-        /// samples represent.
+        /// The time for which the thread could have run but had no processor in the time that the samples in
+        /// this event represent.
         #[field(unit = "ns")]
         pub(crate) delayed_ns: u64,
         /// The address of the lock, or the file descriptor, that the thread waits for; 0: not known.
