@@ -251,8 +251,8 @@ kinds! {
         pub(crate) faults: u64,
     }
 
-    /// What a thread did in a task since the last such event, as another thread sampled it at intervals
-    /// (modes metrics and full).
+    /// What a thread did in a task since the last event of this kind about the thread and the task, as
+    /// another thread sampled it at intervals (modes metrics and full).
     #[derive(Kind)]
     #[kind(name = "exec.thread_sampled")]
     pub(crate) struct ThreadSampled {
@@ -568,8 +568,8 @@ kinds! {
         pub(crate) step: u32,
     }
 
-    /// A wait that never ends, because the run is deadlocked. Recorded once for each such wait, up to 1,000,
-    /// before the run ends.
+    /// A wait that never ends, because the run is deadlocked. Before the run ends, an event is recorded for
+    /// each wait that never ends, up to 1,000.
     #[derive(Kind)]
     #[kind(name = "exec.deadlocked")]
     pub(crate) struct Deadlocked {

@@ -158,7 +158,8 @@ impl Listener {
     }
 
     /// A channel of new places: each link of this session that a sender opens and that has no place gets one,
-    /// which is sent here. When the channel's reader is dropped, such links are refused again.
+    /// which is sent through the channel. When the channel's reader is dropped, links without a place are
+    /// refused again.
     pub fn unplaced(&self, session: [u8; 16]) -> mpsc::Receiver<Place> {
         let (opened, places) = mpsc::channel();
         self.shared.unplaced().insert(session, opened);

@@ -16,8 +16,8 @@
 //!   was written yet: such tasks join streams, and write each message before they read the next.
 //!
 //! A dispatch is recorded at its end, so the messages that a long dispatch writes may be recorded as read
-//! before they are recorded as written. The dispatch that reads such messages is then *deferred* until their
-//! writes are known.
+//! before they are recorded as written. A dispatch that reads messages before their writes are recorded is
+//! *deferred* until the writes are known.
 //!
 //! A message whose root cannot be known (because events were lost, or its task began before the window) has
 //! the root [`UNKNOWN`]; such messages are counted, and their roots are never guessed. A one-to-one task

@@ -16,7 +16,7 @@ pub struct Replay {
     /// Messages a second at the sinks in the replay of the unchanged run.
     pub replayed_per_s: Option<f64>,
     /// The share of the run in which the busiest worker was runnable without a processor. The replay does not
-    /// model such delays.
+    /// model delays by a lack of processors.
     pub kept: f64,
     /// The assumed number of threads that can run at the same time in the replay.
     pub processors: f64,

@@ -87,7 +87,7 @@ pub struct WhatIf {
     /// Messages a second that the run's sinks read.
     pub recorded_per_s: f64,
     /// The share of the run in which the busiest worker was runnable without a processor. The replay does not
-    /// model such delays.
+    /// model delays by a lack of processors.
     pub kept: f64,
     /// Changes are predicted only if `kept` is at most this.
     pub kept_bound: f64,

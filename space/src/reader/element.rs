@@ -119,8 +119,8 @@ pub(super) struct ElementReader {
     /// Number of the block in the buffer, and the position that it begins at.
     buffered: Option<u64>,
     buffer_start: u64,
-    /// An event that was not read to its last part yet, with its arguments so far. Boxed, because such events
-    /// are rare.
+    /// An event that was not read to its last part yet, with its arguments so far. Boxed, because events
+    /// that are read in several parts are rare.
     begun: Option<Box<Found>>,
     long: Vec<u8>,
     base: u64,

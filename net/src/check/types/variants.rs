@@ -236,8 +236,8 @@ impl Types<'_> {
             search.found.extend(first);
             return search.found.into_iter().collect();
         }
-        // Further labels may route a record another way inside a part. The search for such labels stops when
-        // half of all work is used up, so that enough is left for the required tries.
+        // Further labels may route a record another way inside a part. The search for further labels stops
+        // when half of all work is used up, so that enough is left for the required tries.
         search.left = FURTHER_TRIES_MAX;
         let (mut looked_at, sure) = (BTreeSet::new(), search.found.clone());
         while search.left > 0 && self.work < self.work_max / 2 {
