@@ -313,9 +313,9 @@ impl ElementReader {
         before
     }
 
-    /// Applies an outline to all blocks that end before its time. The block that holds the time is read
-    /// without the outline, because an event may depend on data that an earlier event of the same block
-    /// states.
+    /// From now on leaves out the events of the kinds that the outline leaves out, in all blocks that end
+    /// before the outline's time. The block that holds the time is read without the outline, because an event
+    /// may depend on data that an earlier event of the same block states.
     pub(super) fn outline(&mut self, outline: Outline) {
         if self.whole_from.is_none_or(|from| self.position < from) {
             self.outline = Some(outline);

@@ -61,7 +61,7 @@ unsafe impl Send for EventKind {}
 // SAFETY: texts and fields are `'static`, and the other fields are atomic or never change.
 unsafe impl Sync for EventKind {}
 
-/// The receiver of the events of a kind. The memory after the function belongs to the program.
+/// The receiver of the events of a kind. The program may keep data of its own in memory after this struct.
 #[repr(C)]
 #[derive(Debug)]
 pub struct EventHost {
