@@ -163,9 +163,10 @@ fn observation(out: &mut String, kinds: &[Description]) {
     for (n, name) in names.iter().enumerate() {
         writeln!(out, "            Observation::{name}(_) => {n},").expect("a text");
     }
-    *out += "        }\n    }\n\n    /// The event as the type of the kind at place `number` of [`KINDS`].\n
-    *#[inline]\n"; out += "    pub(crate) fn read(number: u16, fields: &Fields, event: &Event<'_>, texts: &mut
-    *Texts) -> Option<Observation> {\n"; out += "        Some(match number {\n";
+    *out += "        }\n    }\n\n    /// The event as the type of the kind at place `number` of [`KINDS`].\n";
+    *out += "    #[inline]\n";
+    *out += "    pub(crate) fn read(number: u16, fields: &Fields, event: &Event<'_>, texts: &mut Texts) -> Option<Observation> {\n";
+    *out += "        Some(match number {\n";
     for (n, (kind, name)) in kinds.iter().zip(&names).enumerate() {
         let texts =
             if kind.fields.iter().any(|field| field.field_type.is_variable()) { ", texts" } else { "" };
