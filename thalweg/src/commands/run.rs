@@ -321,7 +321,7 @@ enum Mapping {
     Contiguous,
     /// Each new task goes to the next worker in turn.
     RoundRobin,
-    /// Each new task goes to the worker with the fewest tasks.
+    /// Each new task goes to the worker whose tasks are expected to have the least work.
     LeastLoaded,
 }
 
