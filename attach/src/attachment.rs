@@ -130,7 +130,8 @@ struct Patch {
     address: u64,
     old: Vec<u8>,
     new: Vec<u8>,
-    /// For a thread inside these bytes, its address and the address at which it continues in the moved copy.
+    /// For each instruction in the replaced bytes at which a thread may stand: its address, and the address
+    /// in the moved copy at which the thread continues.
     places: Vec<(u64, u64)>,
     is_unwinder: bool,
 }
@@ -482,14 +483,14 @@ impl Attachment {
         let stub = stub::replacement(with.address);
         let place = neighbour.put(&stub)?;
         let mut patch = self.patch(function, place, &stub)?;
-        // No thread may be inside the beginning, because such a thread has begun the old function.
+        // No thread may stand inside the replaced bytes, because such a thread has begun the old function.
         patch.places.clear();
         let stopped = self.apply(std::slice::from_ref(&patch))?;
         self.others.push(patch);
         Ok(Added { stopped, took: begin.elapsed() })
     }
 
-    /// Sets a variable of 1, 2, 4 or 8 bytes until detaching. Returns its former value.
+    /// Sets a variable of 1, 2, 4 or 8 bytes until detaching. Returns the variable's former value.
     ///
     /// # Errors
     /// There is no such variable, or the value is too large for it.
@@ -869,7 +870,7 @@ fn stop_worker(process: &Process, maps: &[Mapping]) -> Result<Stopped, Error> {
 }
 
 /// Moves threads inside the bytes to be changed to the moved copies. Returns whether no thread will return to
-/// these bytes.
+/// the bytes to be changed.
 fn clear(
     process: &Process,
     maps: &[Mapping],

@@ -19,7 +19,7 @@ const WITHOUT_OFFSET: u64 = 88;
 pub struct Keep {
     /// The number of calls to keep.
     pub calls: usize,
-    /// Which calls are kept if there are more than that number.
+    /// Which calls are kept if there are more calls than [`Keep::calls`].
     pub which: Which,
 }
 

@@ -14,7 +14,7 @@ const WAIT: Duration = Duration::from_secs(10);
 /// A process that is attached to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Attached {
-    /// Its process id.
+    /// The id of the process that is attached to.
     pub pid: i32,
     /// The attaching process, if it still lives; `None` if it was killed and its changes were not undone yet.
     pub maker: Option<Identity>,

@@ -122,7 +122,7 @@ impl Memory {
         self.base + JOURNAL_BYTES
     }
 
-    /// Allocates memory for a descriptor or an order. Returns its address in the target.
+    /// Allocates memory for a descriptor or an order. Returns the memory's address in the target.
     pub(crate) fn private(&mut self, bytes: u64) -> Result<u64, Error> {
         let at = self.private_next.next_multiple_of(64);
         if at + bytes > JOURNAL_BYTES + PRIVATE_BYTES {
@@ -132,7 +132,7 @@ impl Memory {
         Ok(self.base + at)
     }
 
-    /// Allocates memory for figures. Returns its address in the target, and its offset in the file.
+    /// Allocates memory for figures. Returns the memory's address in the target, and its offset in the file.
     pub(crate) fn figures(&mut self, bytes: u64) -> Result<(u64, u64), Error> {
         let at = self.figures_next;
         if at + bytes > self.figures_end {

@@ -16,7 +16,7 @@ const NEIGHBOURS: usize = 32;
 /// A program or library in the target's memory.
 #[derive(Debug)]
 pub struct Module {
-    /// Its file, as the target names it.
+    /// The path of the module's file, as the target names it.
     pub path: String,
     /// The difference between addresses in the target and in the file.
     pub(crate) bias: u64,
@@ -51,9 +51,9 @@ enum Kind {
 /// A function or variable of the target.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Function {
-    /// Its name, as the symbol has it.
+    /// The name of the function or variable, as in its symbol.
     pub name: String,
-    /// The file that it is in, without folders.
+    /// The name of the file that contains the function or variable, without folders.
     pub module: String,
     /// The address in the target.
     pub address: u64,
@@ -349,7 +349,7 @@ const SHT_SYMTAB: u32 = 2;
 const SHT_DYNSYM: u32 = 11;
 const SHF_COMPRESSED: u64 = 1 << 11;
 
-/// The parts of a file in the Executable and Linkable Format that matter here. All values in the file are
+/// The parts of a file in the Executable and Linkable Format that Thalweg reads. All values in the file are
 /// checked.
 #[derive(Debug)]
 struct Elf {

@@ -33,7 +33,7 @@ pub(crate) fn sum_offset(channel: usize) -> u32 {
 pub(crate) struct Change {
     pub(crate) argument: usize,
     pub(crate) value: u64,
-    /// Whether its register is restored on return, if it still has the new value.
+    /// Whether the argument's register is restored on return, if the register still has the new value.
     pub(crate) is_restored: bool,
 }
 

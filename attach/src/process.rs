@@ -12,7 +12,7 @@ pub(crate) const PAGE: u64 = 4096;
 /// A process, identified by its id and its start time, because ids are reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Identity {
-    /// Its process id, as this process sees it.
+    /// The process's id, as the process that runs this code sees it.
     pub pid: i32,
     /// When the process began, in the kernel's ticks since the machine was started.
     pub start: u64,
@@ -103,7 +103,7 @@ impl Process {
         Ok(String::from_utf8_lossy(&text).lines().filter_map(Mapping::parsed).collect())
     }
 
-    /// The ids of its threads.
+    /// The ids of the process's threads.
     pub(crate) fn threads(&self) -> Vec<i32> {
         let Ok(tasks) = fs::read_dir(self.proc("task")) else { return Vec::new() };
         tasks.flatten().filter_map(|task| task.file_name().to_str()?.parse().ok()).collect()

@@ -1,8 +1,8 @@
 //! Trampolines: code that runs before the beginning of a function.
 //!
 //! A trampoline saves the registers that it changes, counts, keeps the requested values, and continues with
-//! the function's beginning, which is copied to its end. The trampoline of a point that only counts is
-//! complete; others call the routines in `blob.s`.
+//! the function's beginning, which is copied to its end. The trampoline of a point that only counts calls
+//! no other code; all other trampolines call the routines in `blob.s`.
 
 use crate::code::Beginning;
 use crate::error::Error;
@@ -104,8 +104,8 @@ impl Assembler {
 #[derive(Clone, Debug)]
 pub(crate) struct Stub {
     pub(crate) bytes: Vec<u8>,
-    /// For a thread inside the function's beginning, its address and the address at which it continues in the
-    /// copy.
+    /// For each instruction of the function's beginning: its address, and the address in the copy at which a
+    /// thread continues.
     pub(crate) places: Vec<(u64, u64)>,
 }
 
@@ -182,8 +182,8 @@ pub(crate) fn point(
         let offset = FRAME_ARGUMENTS[change.argument];
         if change.is_restored {
             // Without an entry in the table of calls under way, the argument could not be restored, so the
-            // change is skipped: test r8, r8; jz behind the change. With an entry, its word [r8 + 40] keeps
-            // the old value.
+            // change is skipped: test r8, r8; jz behind the change. If the call has an entry, the word [r8 +
+            // 40] of the entry keeps the old value.
             stub.put(&[0x4d, 0x85, 0xc0, 0x74, 5 + 4 + 10 + 5]);
             stub.load(offset);
             stub.put(&[0x49, 0x89, 0x40, 40]);

@@ -32,9 +32,9 @@ pub struct Signature {
 /// A parameter of a function.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Parameter {
-    /// Its name; empty if it has none.
+    /// The parameter's name; empty if it has none.
     pub name: String,
-    /// Its type.
+    /// The parameter's type.
     pub of: Type,
     /// The register in which the parameter is on entry, if it is in one.
     pub place: Option<Place>,

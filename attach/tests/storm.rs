@@ -74,7 +74,7 @@ impl Storm {
         Storm { folder, programs, chance: Chance::new(seed) }
     }
 
-    /// Starts a new target. Returns it with its number of threads.
+    /// Starts a new target. Returns the target and the number of its threads.
     fn target(&mut self, threads: &[u64]) -> (Target, u64) {
         let number = self.chance.below(self.programs.len() as u64) as usize;
         let (name, program) = &self.programs[number];

@@ -31,7 +31,8 @@ const LOADS: [Load; 3] = [
     Load { name: "counters", words: 3, write: loads::counters, bytes: 4.0 },
 ];
 
-/// A space with all of a load's events, and a directory for its archive. Dropping this removes both.
+/// A space with all of a load's events, and a directory for its archive. Dropping the value removes space and
+/// directory.
 struct Recorded {
     space: Space,
     parent: PathBuf,

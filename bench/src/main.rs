@@ -1,7 +1,7 @@
 //! Measures Thalweg side by side with its rivals and its limits.
 //!
 //! This program prints one line per case: Thalweg's figure, the limit, rivals with the same function, and the
-//! goal. `cargo xtask bench` starts it.
+//! goal. `cargo xtask bench` starts this program.
 #![allow(clippy::print_stdout, reason = "a command")]
 
 mod accounts;

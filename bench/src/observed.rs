@@ -92,7 +92,7 @@ impl Observed {
         Ok(Observed { runtime, archiving, directory })
     }
 
-    /// The path of its space.
+    /// The path of the runtime's space.
     pub(crate) fn path(&self) -> &Path {
         &self.directory.0
     }

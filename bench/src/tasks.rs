@@ -129,7 +129,7 @@ impl Task for Grow {
     }
 }
 
-/// Waits for its input, and passes it on.
+/// A task that waits for a message, and passes it on.
 struct Wait {
     input: In<u64>,
     output: Out<u64>,

@@ -94,8 +94,8 @@ typedef struct thalweg_opaque_kind {
      * value, while no thread changes it. 0 if the size is not known. */
     uint64_t (*size)(const void *value);
     /* If not 0, other builds of this library (`thalweg reload`) read values of a kind with this name and
-     * number. The number must change whenever the value's type does. With 0, boxes that are loaded again do
-     * not accept values of the former build. */
+     * number. The number must change whenever the value's type does. If `layout` is 0, boxes that are loaded
+     * again do not accept values of the former build. */
     uint64_t layout;
 } thalweg_opaque_kind;
 
@@ -112,11 +112,12 @@ typedef struct thalweg_heap_table {
     const thalweg_owner *const *owner;
 } thalweg_heap_table;
 
-/* The owner that counts this library's values: one for all its files. The program sets it when it loads the
- * library. */
+/* The owner that counts this library's values: one for all its files. The program that loads the library sets
+ * the pointer to the owner. */
 __attribute__((weak, visibility("hidden"))) const thalweg_owner *thalweg_library_owner;
 
-/* The header of a counted value. Its maker's table frees it, so memory never crosses allocators. */
+/* The header of a counted value. The table of the library that made the value frees the value, so memory is
+ * always freed by the allocator that gave it. */
 typedef struct thalweg_heap {
     uint64_t references; /* owners, and the two marks below; changed atomically */
     const thalweg_heap_table *table;

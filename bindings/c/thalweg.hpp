@@ -35,14 +35,14 @@
 
 namespace thalweg {
 
-// Specialise it with a number other than 0, which must change whenever the type does, and boxes of other
-// builds of the library read values of the type: template <> inline constexpr uint64_t
+// Specialise `layout` for a type with a number other than 0, which must change whenever the type does, and
+// boxes of other builds of the library read values of the type: template <> inline constexpr uint64_t
 // thalweg::layout<Polygon> = 1;
 template <typename T> inline constexpr uint64_t layout = 0;
 
-// The bytes of memory of a value. Specialise it for a type that refers to other memory (0 if not known), and
-// reports show the sizes of records: template <> inline uint64_t thalweg::deep_size(const Polygon &p) {
-// return 16 * p.corners.size(); }
+// The bytes of memory of a value. Specialise `deep_size` for a type that refers to other memory (0 if not
+// known), and reports show the sizes of records: template <> inline uint64_t thalweg::deep_size(const Polygon
+// &p) { return 16 * p.corners.size(); }
 template <typename T> inline uint64_t deep_size(const T &) {
     return std::is_trivially_destructible_v<T> ? sizeof(T) : 0;
 }

@@ -181,7 +181,8 @@ THALWEG_COLD uint32_t thalweg_declare_operation(struct thalweg_operation *operat
 
 THALWEG_COLD int thalweg_begin_trace(struct thalweg_thread *thread, uint64_t sample)
 {
-    /* If this trace continues one of another thread or process, that thread or process has decided. */
+    /* If this trace continues one of another thread or process, the other one has decided whether it is
+     * recorded. */
     uint32_t skip = thread->skip;
     thread->skip = 0;
     if (!skip && (thread->has_trace || thread->traces++ % (sample ? sample : 1) == 0))

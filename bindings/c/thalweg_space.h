@@ -1,8 +1,8 @@
 /* The space of a process that writes with thalweg_ring.h: its directory, identity, catalog, settings and switches, and the session it joins.
  *
- * The operations in this file are rare, and one thread at a time performs them with its signals blocked. They
- * take no memory from malloc, so they may run in a signal handler, and in the child of a fork of a process
- * with many threads. */
+ * The operations in this file are rare, and one thread at a time performs them with its signals blocked. The
+ * operations take no memory from malloc, so they may run in a signal handler, and in the child of a fork of a
+ * process with many threads. */
 #ifndef THALWEG_SPACE_H
 #define THALWEG_SPACE_H
 

@@ -42,8 +42,8 @@ impl Parker {
     }
 
     /// Sleeps until there is a token, or until the `timeout` if one is given, and takes the token. Calls
-    /// `asleep` just before it sleeps, when other threads already see it as asleep. Returns false if the
-    /// sleep ended without a token, by the timeout or by an interruption.
+    /// `asleep` just before the thread sleeps, when other threads already see the thread as asleep. Returns
+    /// false if the sleep ended without a token, by the timeout or by an interruption.
     pub(crate) fn sleep(&self, timeout: Option<Duration>, asleep: impl FnOnce()) -> bool {
         #[cfg(loom)]
         let _ = self.sleeper.set(loom::thread::current());

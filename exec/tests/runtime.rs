@@ -345,7 +345,7 @@ fn a_task_that_waits_for_nothing_fails_with_a_reason() {
 
 #[test]
 fn a_task_that_fails_so_closes_its_streams() {
-    /// Returns that its output is full although it is not, or waits for an input that has ended.
+    /// A task that returns that its output is full although it is not, or waits for an input that has ended.
     struct Wrong(In<u64>, Out<u64>, Stop);
     impl Task for Wrong {
         fn run(&mut self, cx: &mut Context<'_>) -> Stop {

@@ -39,7 +39,7 @@ impl LiveRun {
     /// millions of tasks. The arguments are those of `thalweg set` and of a verdict's action.
     ///
     /// # Errors
-    /// Those of [`LiveRun::set_for`] and [`LiveRun::command_for`].
+    /// If [`LiveRun::set_for`] or [`LiveRun::command_for`] fails.
     pub fn change(&self, setting: &str, value: &str, terms: Option<Terms>) -> Result<Changed, Error> {
         let Some(task) = moved(setting) else {
             return Ok(Changed::Setting(self.set_for(setting, value, terms)?));

@@ -133,7 +133,7 @@ impl LiveRun {
         Measuring::open(self.path(), top)
     }
 
-    /// Its settings.
+    /// The settings of the run.
     ///
     /// # Errors
     /// If the run's space cannot be read.
@@ -155,7 +155,7 @@ impl LiveRun {
     /// the run restores the former value.
     ///
     /// # Errors
-    /// Those of [`LiveRun::set`], and an error if the setting cannot be leased.
+    /// The errors of [`LiveRun::set`], and an error if the setting cannot be leased.
     pub fn set_for(&self, name: &str, value: &str, terms: Option<Terms>) -> Result<Change, Error> {
         let setting = match probes(name) {
             Some(probes) => probes,
@@ -171,7 +171,7 @@ impl LiveRun {
         let adoption = Adoption::begin(&self.reader);
         match terms {
             None => self.reader.set(name, value).map_err(Error::usage_of)?,
-            // The lease is not ended when it is dropped here, but by its terms.
+            // Dropping the value does not end the lease, which ends by its terms.
             Some(terms) => drop(self.reader.lease(name, value, terms).map_err(Error::usage_of)?),
         }
         let adopted = adoption.wait(name, value);
@@ -191,7 +191,7 @@ impl LiveRun {
     /// ends, the run undoes the command.
     ///
     /// # Errors
-    /// Those of [`LiveRun::command`], and an error if no other command undoes this command.
+    /// The errors of [`LiveRun::command`], and an error if no other command undoes `command`.
     pub fn command_for(
         &self,
         command: &RunCommand,

@@ -8,7 +8,7 @@ use crate::error::Error;
 use crate::run::Published;
 use crate::spaces::nearest;
 
-/// The settings that a run of a network declares, by name. Boxes declare further ones: their parameters.
+/// The settings that a run of a network declares, by name. Boxes declare further settings: their parameters.
 pub fn declared() -> Vec<SettingSpec<'static>> {
     let exec = thalweg_exec::Settings::DECLARED;
     let net = thalweg_net::run::Settings::DECLARED;

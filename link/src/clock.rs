@@ -65,8 +65,8 @@ pub enum Learned {
 pub struct PeerClock {
     /// The most that the clocks drift apart, in nanoseconds per nanosecond.
     drift_max: f64,
-    /// The lower bound of the first exchange. Other bounds are stored relative to it, because the difference
-    /// of two hosts' clocks may be too large for an `f64` to hold to the nanosecond.
+    /// The lower bound of the first exchange. Other bounds are stored relative to the first exchange's bound,
+    /// because the difference of two hosts' clocks may be too large for an `f64` to hold to the nanosecond.
     base_ns: i64,
     kept: VecDeque<Line>,
 }
@@ -154,8 +154,8 @@ impl PeerClock {
         Some((low, high))
     }
 
-    /// The highest value at `at_ns` of a line that keeps within all bounds. Such a line touches two bounds,
-    /// or one bound with the greatest possible slope.
+    /// The highest value at `at_ns` of a line that keeps within all bounds. The line with the highest value
+    /// touches two bounds, or touches one bound and has the greatest possible slope.
     fn highest(&self, at_ns: i64, bounds: impl Fn(&Line) -> (f64, f64)) -> Option<f64> {
         let origin = self.kept.front()?.at_ns;
         let x = |at: i64| at.wrapping_sub(origin) as f64;
@@ -169,8 +169,8 @@ impl PeerClock {
             .collect();
         let target = x(at_ns);
         // Given a slope, the highest line is the one that touches the lowest of the upper bounds; that line
-        // is possible if it stays above all lower bounds. Both conditions are piecewise linear in the slope,
-        // so only slopes at their corners have to be tried.
+        // is possible if it stays above all lower bounds. The lowest upper bound and the highest lower bound
+        // are piecewise linear in the slope, so only slopes at their corners have to be tried.
         let mut slopes = vec![-self.drift_max, self.drift_max];
         for (index, a) in lines.iter().enumerate() {
             for b in &lines[index + 1..] {

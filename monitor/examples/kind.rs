@@ -3,20 +3,20 @@
 use thalweg_monitor::{Batch, Follower, Measurement, Moment, Monitor, Report, Value};
 use thalweg_space::{Kind, Space, SpaceOptions};
 
-/// A shelf of the store did not have what was asked for.
+/// A shelf of a store did not have the requested item.
 #[derive(Kind)]
 #[kind(name = "store.missed")]
 struct Missed {
     /// The shelf.
     shelf: u32,
-    /// What had to be read instead.
+    /// The number of bytes that had to be read because the item was missing.
     #[field(unit = "bytes")]
     read_bytes: u64,
-    /// Whether it had been there before.
+    /// Whether the item had been on the shelf before.
     evicted: bool,
 }
 
-/// The monitor.
+/// A monitor that adds up the misses.
 #[derive(Default)]
 struct Misses {
     read_bytes: f64,
@@ -55,7 +55,7 @@ pub(crate) fn main() -> Result<(), Box<dyn std::error::Error>> {
     writer.emit(missed, &Missed { shelf: 3, read_bytes: 4096, evicted: true });
     writer.emit(missed, &Missed { shelf: 5, read_bytes: 512, evicted: false });
 
-    // Usually in another process.
+    // The monitor usually runs in another process than the writer.
     let mut follower = Follower::open(space.path(), 10)?;
     follower.add(Box::new(Misses::default()));
     follower.poll();

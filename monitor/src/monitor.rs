@@ -185,7 +185,7 @@ impl Moment<'_> {
 /// The unfinished wait or run of a task that exists.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Open {
-    /// Its id.
+    /// The task's id.
     pub task: u64,
     /// The task's last wait, until the task was dispatched or until now.
     pub wait: Option<Wait>,

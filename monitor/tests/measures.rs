@@ -210,12 +210,14 @@ fn pipeline_by_hand() {
     assert_eq!(report.window.state, State::Ended);
     near(us(report.window.duration_ns), 1000.0);
 
-    // Equation 1 divides the 4 messages by the 1000 µs of the worker that existed longest.
+    // The throughput (LPEL paper, equation 1) divides the 4 messages by the 1000 µs of the worker that
+    // existed longest.
     near(report.throughput.entry_per_s.unwrap(), 4.0 / 1e-3);
     assert_eq!((report.throughput.messages_in, report.throughput.messages_out), (Some(4), Some(4)));
     near(us(report.throughput.worker_ns_longest.unwrap()), 1000.0);
 
-    // Equation 2 includes the box's time only, because source and sink are outside the network.
+    // The service latency (LPEL paper, equation 2) includes the box's time only, because source and sink are
+    // outside the network.
     let service = report.latency.service.unwrap();
     near(us(service.mean_ns), (50.0 + 50.0 + 100.0 + 100.0) / 4.0);
     near(us(service.jitter_ns), 25.0);
@@ -247,9 +249,9 @@ fn pipeline_by_hand() {
     near(shares.input_wait, 230.0 / 610.0);
     near(shares.ready, 350.0 / 610.0);
 
-    // The exit stream was full for 50 of its 600 µs, and empty for 230. The messages were in it from 250,
-    // 300, 480 and 580 (mean 402.5) until 345, 345, 610 and 610: the messages that a dispatch reads count as
-    // read in its middle on average.
+    // The exit stream was full for 50 of its 600 µs, and empty for 230. The messages were in the exit stream
+    // from 250, 300, 480 and 580 (mean 402.5) until 345, 345, 610 and 610: the messages that a dispatch reads
+    // count as read in its middle on average.
     let exit = edge(&report, "s12");
     assert_eq!((exit.written, exit.read, exit.held, exit.dropped), (Some(4), Some(4), Some(0), Some(0)));
     near(exit.full_share.unwrap(), 50.0 / 600.0);
@@ -429,7 +431,7 @@ fn derived_lineage_with_splits_and_drops() {
     script.run(0, SOURCE, (0, 4), Did { wrote: &[(ENTRY, 0, 4)], ..Did::default() }, Then::End);
     // Each message takes 10 µs. From message 0 the splitter makes messages 0 of the left stream and 0 and 1
     // of the right one, from message 2 it makes message 1 of the left stream, and from messages 1 and 3
-    // nothing. It has finished the messages at 20, 30, 40 and 50.
+    // nothing. The splitter has finished the messages at 20, 30, 40 and 50.
     script.run(
         0,
         SPLIT,

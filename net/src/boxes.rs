@@ -1,8 +1,8 @@
 //! Implementations of boxes: the functions that a network's `box` declarations refer to.
 //!
-//! Noun: the *registry* of boxes. Job: keep each implementation with its declared signature, from Rust
-//! functions and from libraries. Invariant: names are unique, and a function has as many arguments as its
-//! signature.
+//! The *registry* of boxes keeps each implementation with its declared signature, from Rust
+//! functions and from libraries. Invariant of the registry: names are unique, and a function has as many
+//! arguments as its signature.
 //!
 //! ```
 //! use thalweg_box::Out;

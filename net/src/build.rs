@@ -1,7 +1,7 @@
 //! Networks composed in Rust: a value that is composed of components becomes the same [`Network`] as a text
 //! would.
 //!
-//! Noun: the *component*, as a program composes it. Job: write the component as S-Net text, so that networks
+//! A *component* that a program has composed is written as S-Net text, so that networks
 //! in Rust and in text have the same checker and runtime. Invariant: a piece of text that a caller gives is
 //! exactly one pattern, filter, tag or signature, so that nothing in it can change the text around it.
 //! Composing never fails; [`Network::build`] reports all errors, each with its place in the Rust program.

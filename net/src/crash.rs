@@ -2,10 +2,10 @@
 //! contains `unsafe` for signal handlers, and for reading the note about the call that a signal interrupts.
 //!
 //! Each thread stores which call of a box it executes. Handlers for the signals of a crash, and a function
-//! that `exit` calls, read what their thread has stored, and write a line to standard error. They do not
-//! allocate, lock or wait. Then the process ends: after a crash by the signal, as without the handlers; after
-//! `exit` with code 1, because records are missing. `_exit` and SIGKILL run no code of the process; then only
-//! the space records which box ended the process, in the live rows of its workers.
+//! that `exit` calls, read what their thread has stored, and write a line to standard error. The handlers do
+//! not allocate, lock or wait. Then the process ends: after a crash by the signal, as without the handlers;
+//! after `exit` with code 1, because records are missing. `_exit` and SIGKILL run no code of the process;
+//! then only the space records which box ended the process, in the live rows of its workers.
 
 use std::cell::Cell;
 use std::ffi::{c_int, c_void};

@@ -106,7 +106,7 @@ impl Library {
         Ok(Arc::new(Library { image: Some(image) }))
     }
 
-    /// Its boxes.
+    /// The boxes of the library.
     pub(crate) fn boxes(self: &Arc<Self>) -> impl Iterator<Item = LibraryBox> {
         (0..self.table().boxes().len()).map(|index| LibraryBox { library: self.clone(), index })
     }
@@ -203,8 +203,8 @@ unsafe extern "C" fn write(host: *const EventHost, words: *const u64) {
     bound.kind.write(words);
 }
 
-/// The schema of a kind. Catalogs require static texts, so each text is leaked. This happens only once for
-/// each kind, even if its library is loaded many times.
+/// The schema of a kind. Catalogs require static texts, so each text is leaked. The texts of a kind are
+/// leaked only once, even if its library is loaded many times.
 fn schema(spec: &EventSpec) -> Schema {
     static SCHEMAS: Mutex<Option<HashMap<String, Schema>>> = Mutex::new(None);
     let mut schemas = locked(&SCHEMAS);

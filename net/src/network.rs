@@ -34,7 +34,7 @@ pub struct Network {
 }
 
 impl Network {
-    /// Reads the network in a file: the net named like the file. External nets are found beside it.
+    /// Reads the network in a file: the net named like the file. External nets are found beside the file.
     ///
     /// # Errors
     /// All errors of the text and of the boxes it uses.

@@ -1,7 +1,7 @@
 //! Shields: a net with a declared signature does not see labels outside its input type; they bypass it.
 //!
-//! Noun: the *shield* of one net. Job: before the net, give the labels outside the input type names that the
-//! inside of the net does not use, and restore the labels' own names after the net. Inside the net, flow
+//! The *shield* of a net gives labels outside the net's input type, before the net, names that the
+//! inside of the net does not use, and restores the labels' own names after the net. Inside the net, flow
 //! inheritance carries hidden labels to every output, as it carries all labels that no component consumes: so
 //! each of the 0…n outputs of a record gets back the labels of that record. Only labels that the net's inside
 //! mentions are renamed, because the inside cannot see other labels.
@@ -43,8 +43,8 @@ pub(crate) fn reveal(record: &mut Record) {
 pub(crate) struct Shield {
     /// The input variants that the net declares.
     variants: Vec<Vec<Label>>,
-    /// The labels that the net's inside mentions, each with its hidden name: the name inside the net of such
-    /// a label that bypasses the net.
+    /// The labels that the net's inside mentions, each with its hidden name. A label that bypasses the net
+    /// has its hidden name while the record is inside the net.
     hidden: HashMap<Label, Label>,
     /// The reverse of `hidden`.
     shown: HashMap<Label, Label>,

@@ -21,7 +21,7 @@ use crate::watched::{Direction, WatchedEnds};
 
 /// How long one end of a link waits for the other one, while the other node is known to live.
 const PATIENCE: Duration = Duration::from_secs(3600);
-/// How long a node that opens a part here may take to send its first message after it connected.
+/// How long a node that opens a part on this node may take to send its first message after it connected.
 const FIRST_MESSAGE: Duration = Duration::from_secs(10);
 /// The bytes of the first message's head: the number of the node, the number of the link back.
 const HEAD_BYTES: usize = 16;
@@ -36,12 +36,12 @@ pub(crate) struct Fabric {
     listener: Listener,
     /// The addresses of the session's processes, by number; set when all are known.
     addresses: OnceLock<Vec<Option<Address>>>,
-    /// The links that other processes open here.
+    /// The links that other processes open to this process.
     places: Mutex<Places<Place>>,
     next: AtomicU64,
     sending: Ports,
     receiving: Ports,
-    /// The settings that all links here share, except for the address.
+    /// The settings that all links of this process share, except for the address.
     tuning: Tuning,
     /// The settings in the space, through which users change the links' settings, once there is a space.
     settings: OnceLock<Settings>,
@@ -150,12 +150,12 @@ impl Fabric {
         self.stops().iter().for_each(|(_, stop)| stop.stop());
     }
 
-    /// Stops accepting parts that other nodes want to open here.
+    /// Stops accepting parts that other nodes want to open on this node.
     pub(crate) fn close(&self) {
         self.listener.close(self.session);
     }
 
-    /// Waits for the next part that another node opens here.
+    /// Waits for the next part that another node opens on this node.
     pub(crate) fn opened(self: &Arc<Self>) -> Option<Opened> {
         loop {
             let place = {

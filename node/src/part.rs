@@ -94,7 +94,7 @@ pub fn serve_part() -> Result<(), Error> {
     }
 }
 
-/// The parts of a session that run here.
+/// The parts of a session that run in this process.
 struct Part {
     fabric: Arc<Fabric>,
     runtime: Option<Runtime>,

@@ -184,7 +184,7 @@ pub const FIGURES: [&str; 7] = ["mean", "deviation", "least", "p50", "p99", "mos
 /// A quantity that is kept of each call.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Keep {
-    /// Its name.
+    /// The name of the quantity.
     pub name: String,
     /// The quantity.
     pub what: Kept,

@@ -17,7 +17,7 @@ const FORMAT: f64 = 1.0;
 /// A checked pack: knowledge about an area.
 #[derive(Clone, Debug)]
 pub struct Pack {
-    /// Its name.
+    /// The pack's name.
     pub name: String,
     /// The pack's subject, in one sentence.
     pub about: String,
@@ -100,9 +100,9 @@ pub struct Measure {
 /// A condition that is checked.
 #[derive(Clone, Debug)]
 pub struct Condition {
-    /// Its name.
+    /// The condition's name.
     pub name: String,
-    /// When it holds.
+    /// The expression that is true if the condition holds.
     pub when: Expression,
     /// The meaning of the condition, in one sentence.
     pub says: String,
@@ -111,7 +111,7 @@ pub struct Condition {
 /// A model that predicts the effect of a change.
 #[derive(Clone, Debug)]
 pub struct Model {
-    /// Its name.
+    /// The model's name.
     pub name: String,
     /// The expression that computes the prediction.
     pub is: Expression,

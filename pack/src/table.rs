@@ -33,7 +33,7 @@ impl Text {
 /// A file: its text, and the problems found in it.
 #[derive(Debug)]
 pub struct File<'t> {
-    /// Its text.
+    /// The file's text.
     pub text: &'t str,
     problems: RefCell<Vec<Problem>>,
 }

@@ -615,7 +615,7 @@ fn dispatches_say_their_task_whatever_is_pulled_between() {
     let mut tasks = |writer: &mut Writer, bases: &[(u32, u64)], dispatched: u32| {
         bases.iter().for_each(|(number, task)| writer.emit(base, &Base { number: *number, task: *task }));
         writer.emit(dispatch, &Dispatch { base_number: dispatched });
-        // The latest event is a base that belongs to another block.
+        // The latest event is a base of dispatches that belongs to another block.
         writer.emit(base, &Base { number: 0, task: 99 });
         drop(scope.pull_latest());
         let pulled = scope.pull_since();

@@ -187,7 +187,7 @@ fn kind(input: &DeriveInput) -> Result<Tokens> {
     })
 }
 
-/// Makes the function that reads an event as the kind's own type. No such function is made for a kind with
+/// Makes the function that reads an event as the kind's own type. The function is not made for a kind with
 /// several lifetimes or with `'static` texts.
 fn reader(input: &DeriveInput, reads: &[Tokens]) -> Tokens {
     let lifetimes: Vec<_> = input.generics.lifetimes().map(|parameter| &parameter.lifetime).collect();

@@ -4,7 +4,7 @@ use thalweg_space::reader::SpaceReader;
 use thalweg_space::{Adoption, Affects, Space, SpaceOptions};
 
 thalweg_space::settings! {
-    /// What can be set of this program.
+    /// The settings of this program, which observers may change.
     struct Settings {
         /// Lines that are read at a time
         batch: {
@@ -26,7 +26,7 @@ pub(crate) fn main() -> Result<(), Box<dyn std::error::Error>> {
     let settings = Settings::DECLARED.make(Some(&space))?;
     assert_eq!(settings.batch.load(), 64);
 
-    // Usually in another process, as `thalweg set lines.batch 128` does.
+    // Usually another process changes the setting, as `thalweg set lines.batch 128` does.
     SpaceReader::open(space.path())?.set("lines.batch", 128)?;
 
     assert_eq!(settings.batch.load(), 128);

@@ -60,11 +60,11 @@ impl Catalog {
 pub struct FieldInfo {
     /// The field's name.
     pub name: String,
-    /// Its type.
+    /// The field's type.
     pub field_type: FieldType,
     /// The field's unit, or an empty text.
     pub unit: String,
-    /// What it means.
+    /// What the field means.
     pub doc: String,
     /// An enum's choices: value and name.
     pub choices: Vec<(u64, String)>,

@@ -185,9 +185,9 @@ pub struct PathOperation {
     /// When it began.
     #[field(unit = "ticks")]
     pub started: u64,
-    /// Its first parameter.
+    /// The operation's first parameter.
     pub first: u64,
-    /// Its second parameter.
+    /// The operation's second parameter.
     pub second: u64,
 }
 

@@ -15,7 +15,7 @@ pub(crate) const IDENTITY_HALF_MADE: &str = "space.new";
 /// The directory need not exist yet.
 ///
 /// # Errors
-/// When none of these directories is available.
+/// When no directory for spaces is available.
 pub fn default_parent() -> Result<PathBuf, Error> {
     if let Some(chosen) = std::env::var_os("THALWEG_SPACES").filter(|v| !v.is_empty()) {
         return Ok(PathBuf::from(chosen));

@@ -189,7 +189,7 @@ pub fn withdraw(path: &Path) -> Withdrawn {
 }
 
 /// Removes one space of any owner: only the files that a space has, then the directory. The caller ensures
-/// that its process no longer uses it. Two processes that remove the same space at once both succeed.
+/// that no process uses the space any more. Two processes that remove the same space at once both succeed.
 ///
 /// # Errors
 /// When a file cannot be removed, or the directory holds other files.
@@ -252,7 +252,8 @@ fn unless_gone(removed: std::io::Result<()>) -> std::io::Result<()> {
     removed.or_else(|e| if e.kind() == ErrorKind::NotFound { Ok(()) } else { Err(e) })
 }
 
-/// Whether a file of this name belongs to a space and is not its identity.
+/// Whether a file of this name is one of a space's files, except the file `space`, which identifies the
+/// space.
 fn belongs_to_space(name: &str) -> bool {
     let name = name.strip_suffix(".new").unwrap_or(name);
     let number = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());

@@ -542,8 +542,9 @@ struct Parts<'r, M: Memory> {
     first: u64,
     /// How many words of arguments belong to parts that have not begun.
     left: u64,
-    /// Positions that remain to be written, from the next word to the end of the part.
+    /// The position of the next word that is to be written.
     at: u64,
+    /// The position at which the part that is being written ends.
     end: u64,
     finished: bool,
 }

@@ -149,11 +149,11 @@ impl FieldType {
 pub struct FieldSpec {
     /// The field's name.
     pub name: &'static str,
-    /// Its type.
+    /// The field's type.
     pub field_type: FieldType,
     /// The field's unit, or an empty text.
     pub unit: &'static str,
-    /// What it means.
+    /// What the field means.
     pub doc: &'static str,
     /// An enum's choices: value and name.
     pub choices: &'static [(u64, &'static str)],
@@ -328,9 +328,9 @@ pub trait Kind {
     const NAME: &'static str;
     /// What an event of the kind records.
     const DOC: &'static str;
-    /// Its fields, in order.
+    /// The kind's fields, in order.
     const FIELDS: &'static [FieldSpec];
-    /// Whether it has text or byte fields.
+    /// Whether the kind has text or byte fields.
     const VARIABLE: bool = any_variable(Self::FIELDS);
     /// Words of the fixed part.
     const WORDS: usize = words(Self::FIELDS);
@@ -352,7 +352,7 @@ pub struct Schema {
     pub name: &'static str,
     /// What an event of the kind records.
     pub doc: &'static str,
-    /// Its fields, in order.
+    /// The kind's fields, in order.
     pub fields: &'static [FieldSpec],
 }
 

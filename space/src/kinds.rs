@@ -36,13 +36,13 @@ const CELLS_MAX: usize = crate::layout::live::CELL_COUNT;
 /// A kind of event, or of live row.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Description {
-    /// What it describes.
+    /// Whether the description is that of an event or of a live row.
     pub what: What,
     /// `crate.noun_verb`; of rows `crate.noun`.
     pub name: String,
     /// What an event of the kind records, or what a row of the kind describes.
     pub doc: String,
-    /// Its fields, in order.
+    /// The kind's fields, in order.
     pub fields: Vec<DescribedField>,
 }
 
@@ -62,9 +62,9 @@ pub enum What {
 /// A field of a kind, or a cell of a row.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DescribedField {
-    /// Its name.
+    /// The name of the field or cell.
     pub name: String,
-    /// Its type.
+    /// The type of the field or cell.
     pub field_type: FieldType,
     /// An enum's choices: value and name.
     pub choices: Vec<(u64, String)>,

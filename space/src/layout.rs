@@ -203,9 +203,9 @@ pub mod event {
     pub const KIND_FULL_TIME: u16 = 1;
     /// The writer of the following events: four words, which are this one, the number and thread of the
     /// writer (as in the element's header), the id of the writer's name, and the sequence of the writer's
-    /// first event. An event of this kind has no sequence. It is written when a writer takes over the
-    /// element, and at the start of each of this writer's blocks; a block without such an event is the first
-    /// writer's.
+    /// first event. An event of this kind has no sequence. An event of kind 2 is written when a writer takes
+    /// over the element, and at the start of each of this writer's blocks; a block without such an event is
+    /// the first writer's.
     pub const KIND_OWNER: u16 = 2;
     /// Words of an event that names the writer.
     pub const OWNER_WORDS: usize = 4;

@@ -205,7 +205,8 @@ fn store(directory: &Path, switch: &Switch) -> Result<(), Error> {
     for number in matching {
         let (chunk, word) = word_of(number);
         let path = chunk_path(directory, chunk);
-        // Spaces of former builds have no such files; their processes read the patterns.
+        // Spaces of former builds have no files of switches; their processes read the patterns of probes to
+        // switch.
         let Ok(file) = crate::file::open(&path, OpenOptions::new().read(true).write(true)) else {
             return Ok(());
         };

@@ -3,8 +3,8 @@
 use std::path::Path;
 use std::sync::OnceLock;
 
-/// Start of a process in clock ticks since boot: field 22 of `/proc/PID/stat`. Together with the pid it
-/// identifies a process uniquely within a boot.
+/// Start of a process in clock ticks since boot: field 22 of `/proc/PID/stat`. The start and the pid together
+/// identify a process uniquely within a boot.
 pub(crate) fn start_time(pid: u32) -> Option<u64> {
     let text = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     // The command's name, in parentheses, may contain any character, so fields are counted from the last `)`.

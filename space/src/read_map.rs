@@ -74,8 +74,8 @@ impl ReadMap {
         self.word(at).load(Ordering::Relaxed) == version
     }
 
-    /// Returns an error if the file at the path was truncated. The words that were read are zeros in that
-    /// case.
+    /// Returns an error if the file at the path was truncated. The words that were read are zeros if the file
+    /// was truncated.
     #[inline]
     pub(crate) fn check<P: AsRef<Path>>(&self, path: impl FnOnce() -> P) -> Result<(), Error> {
         if self.guard.is_broken() { Err(shorter(path().as_ref())) } else { Ok(()) }

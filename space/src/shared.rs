@@ -34,8 +34,8 @@ pub(crate) struct Shared {
     /// All elements. The lock is held while a writer's files are made, so that writers become visible in the
     /// order of their numbers.
     elements: Mutex<Elements>,
-    /// The writer that records the space's own events. Its lock is taken after the lock of `cold` and before
-    /// that of `elements`.
+    /// The writer that records the space's own events. The lock of `audit` is taken after the lock of `cold`
+    /// and before that of `elements`.
     audit: Mutex<Option<Audit>>,
 }
 

@@ -414,7 +414,7 @@ pub struct Site<'a> {
     pub name: &'a str,
     /// The kind of site: "box", "filter", "star", …
     pub kind: &'a str,
-    /// The site that contains it.
+    /// The site that contains this site.
     pub parent: Option<SiteRef>,
     /// Source file.
     pub file: &'a str,

@@ -5,7 +5,7 @@
 //!
 //! ```
 //! thalweg_space::settings! {
-//!     /// What can be set of this program.
+//!     /// The settings of this program, which observers may change.
 //!     struct Settings {
 //!         /// Lines that are read at a time.
 //!         batch: { name: "example.batch", unit: "lines", min: 1, max: 4096, default: 64 },

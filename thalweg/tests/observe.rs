@@ -256,8 +256,8 @@ impl Task for Brief {
     }
 }
 
-/// Tasks and streams are described by events when they are made. If these events are overwritten, the live
-/// table still has the descriptions.
+/// Tasks and streams are described by events when they are made. If the events that describe tasks and
+/// streams are overwritten, the live table still has the descriptions.
 #[test]
 fn events_have_names_though_those_that_told_them_are_overwritten() {
     let place = Place::new();

@@ -253,7 +253,7 @@ fn an_interrupt_while_the_source_is_held_drains_and_reports() {
     assert!(said.contains(&format!("{0} records in, {0} out", rest + 1)) && rest < 500, "{said}");
 }
 
-/// Runs `thalweg set`. Returns its standard output, or its standard error if it failed.
+/// Runs `thalweg set`. Returns the command's standard output, or its standard error if the command failed.
 fn set(arguments: &[&str]) -> Result<String, String> {
     let output = des_run::thalweg().arg("set").args(arguments).output().expect("thalweg starts");
     let text = |bytes| String::from_utf8(bytes).expect("text").trim_end().to_owned();

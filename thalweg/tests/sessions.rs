@@ -174,7 +174,7 @@ fn settings_are_wrapped_in_a_narrow_terminal_and_whole_in_a_pipe() {
     let report: Report = serde_json::from_str(&says(&["report", &session, "--json"])).expect("a report");
     let space = &report.spaces[0].space.path;
     let whole = says(&["get", space]);
-    let doc = "How much longer it takes for each message";
+    let doc = "How much longer the delayed task takes for each message";
     assert!(whole.contains(doc) && whole.contains("AFFECTS") && !whole.contains("… not shown"), "{whole}");
     let shown = |width: &str| {
         let mut get = Command::new(env!("CARGO_BIN_EXE_thalweg"));

@@ -1,6 +1,6 @@
 //! Computes the states of a lane at the edges of a window where its events are missing, for example a wait
-//! that began long before the events read or ends long after them. The sums of the whole run include such
-//! waits, so the missing states can be computed from them.
+//! that began long before the events read or ends long after them. The sums of the whole run include waits
+//! whose events are missing, so the missing states can be computed from the sums.
 //!
 //! Between two dispatches, a task first waits, then is ready, then runs. Therefore the states in a cell
 //! outside the known spans have a known order, and if no dispatch ends within the cell, its sums give the

@@ -21,11 +21,11 @@ pub struct Size {
 /// A line from one box to another, or to itself.
 #[derive(Clone, Copy, Debug)]
 pub struct Edge {
-    /// The box that it leaves.
+    /// The box that the edge leaves.
     pub from: usize,
-    /// The box that it leads to.
+    /// The box that the edge leads to.
     pub to: usize,
-    /// The size of its label.
+    /// The size of the edge's label.
     pub label: Size,
 }
 

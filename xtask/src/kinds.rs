@@ -88,10 +88,10 @@ mod tests {
                 pub(crate) struct ShelfMissed {
                     /// The shelf.
                     shelf: u32,
-                    /// The item that was read instead.
+                    /// The number of bytes that had to be read because the item was missing.
                     #[field(unit = "bytes", absent = -1)]
                     read_bytes: i64,
-                    /// Why it was not there.
+                    /// Why the item was not on the shelf.
                     why: Why,
                 }
             }"#;

@@ -1,5 +1,5 @@
-//! `cargo xtask moobench`: measures the cost of a probe by the method of MooBench (J. Waller, N. C. Ehmke and
-//! W. Hasselbring, Including Performance Benchmarks into Continuous Integration to Enable DevOps, 2015): a
+//! `cargo xtask moobench`: measures the cost of a probe by the method of MooBench (Waller, Ehmke and
+//! Hasselbring, Including Performance Benchmarks into Continuous Integration to Enable DevOps, 2015): a
 //! method that calls itself, in phases that each add one cause of cost, with Thalweg's probes and those of
 //! rivals by turns.
 

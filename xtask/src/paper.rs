@@ -1,4 +1,4 @@
-//! `cargo xtask paper lpel`: the tables of the LPEL paper (V. T. N. Nguyen, R. Kirner and F. Penczek, A
+//! `cargo xtask paper lpel`: the tables of the LPEL paper (Nguyen, Kirner and Penczek, A
 //! Multi-level Monitoring Framework for Stream-based Coordination Programs, 2012) with the paper's figures
 //! and ours side by side, as Markdown; `cargo xtask paper mate`: the tables of the MATE paper.
 

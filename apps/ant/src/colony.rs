@@ -1,5 +1,5 @@
-//! The colony: trails that record the places of jobs in good orders, and ants that follow them (M. Dorigo and
-//! L. Gambardella, Ant Colony System, 1997; for this problem A. Bauer and others, 1999, and D. Merkle and M.
+//! The colony: trails that record the places of jobs in good orders, and ants that follow them (Dorigo and
+//! Gambardella, Ant Colony System, 1997; for this problem Bauer and others, 1999, and Merkle and
 //! Middendorf, 2000, whose sums of trails let a job that missed its place come soon after).
 
 use crate::jobs::Jobs;

@@ -69,8 +69,8 @@ impl Jobs {
         })
     }
 
-    /// An initial order, in which the most urgent of the waiting jobs is always next (A. Vepsalainen and T.
-    /// Morton's apparent tardiness cost, 1987).
+    /// An initial order, in which the most urgent of the waiting jobs is always next (the apparent
+    /// tardiness cost of Vepsalainen and Morton, 1987).
     pub fn by_urgency(&self) -> Vec<u32> {
         let mut waiting: Vec<u32> = (0..self.len() as u32).collect();
         let (mut order, mut now) = (Vec::with_capacity(self.len()), 0);
@@ -181,8 +181,8 @@ impl Jobs {
     }
 }
 
-/// The times, weights and due dates of a random problem, with distributions like those of the OR-Library (H.
-/// Crauwels, C. Potts and L. Van Wassenhove, 1998): times up to 100, weights up to 10, dates in the middle of
+/// The times, weights and due dates of a random problem, with distributions like those of the OR-Library
+/// (Crauwels, Potts and Van Wassenhove, 1998): times up to 100, weights up to 10, dates in the middle of
 /// the total time, so that about three of five jobs are late.
 pub fn drawn(jobs: usize, seed: u64) -> [Vec<i64>; 3] {
     let mut random = Random::of([seed, jobs as u64, 0]);

@@ -10,7 +10,7 @@ fn problem(count: usize, seed: u64) -> Jobs {
     Jobs::new(&times, &weights, &due).expect("a problem")
 }
 
-/// The least cost of all orders (M. Held and R. Karp, 1962): the least cost of each set of first jobs is
+/// The least cost of all orders (Held and Karp, 1962): the least cost of each set of first jobs is
 /// computed from the sets with one job less.
 fn optimum(jobs: &Jobs) -> i64 {
     let sets = 1_usize << jobs.len();

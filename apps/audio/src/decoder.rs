@@ -14,7 +14,7 @@ const PAGE_BYTES_MAX: u64 = 65_307;
 
 /// A piece of sound: interleaved samples of all channels, from -1 to 1.
 pub struct Piece {
-    /// The index of its first frame.
+    /// The index of the piece's first frame.
     pub at: u64,
     /// The sound.
     pub samples: Vec<f32>,

@@ -104,12 +104,12 @@ impl fmt::Debug for Subkeys {
 pub enum Error {
     /// A key that is not 8 bytes long.
     Key {
-        /// Its length.
+        /// The key's length.
         bytes: usize,
     },
     /// A key schedule that is not 128 bytes long.
     Subkeys {
-        /// Its length.
+        /// The key schedule's length.
         bytes: usize,
     },
     /// The number of a round is outside 0..16.
@@ -119,7 +119,7 @@ pub enum Error {
     },
     /// The data is not a whole number of blocks.
     Length {
-        /// Its length.
+        /// The data's length.
         bytes: usize,
     },
     /// The decrypted data does not end in PKCS#7 padding: the key is wrong, or the data was not encrypted

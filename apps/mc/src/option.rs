@@ -1,5 +1,5 @@
 //! A European call option on a share whose price is a geometric Brownian motion: the payoff of one path, and
-//! the value of the option (F. Black and M. Scholes, The Pricing of Options and Corporate Liabilities, 1973).
+//! the value of the option (Black and Scholes, The Pricing of Options and Corporate Liabilities, 1973).
 
 /// The number of steps of a price path.
 const STEPS: u64 = 64;
@@ -153,7 +153,7 @@ mod tests {
         Call { spot: 100.0, strike, rate: 0.05, volatility, years: 1.0 }
     }
 
-    /// The example of J. Hull, Options, Futures, and Other Derivatives: the price is 4.76 for S = 42, K = 40,
+    /// The example in Hull, Options, Futures, and Other Derivatives: the price is 4.76 for S = 42, K = 40,
     /// r = 0.1, σ = 0.2 and half a year.
     #[test]
     fn the_exact_price_is_the_textbooks() {

@@ -30,7 +30,7 @@ pub struct Scene {
 /// The camera.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Camera {
-    /// Its position.
+    /// The camera's position.
     pub at: Vector,
     /// The point in the middle of the picture.
     pub towards: Vector,
@@ -41,7 +41,7 @@ pub struct Camera {
 /// A point that shines.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Light {
-    /// Its position.
+    /// The light's position.
     pub at: Vector,
     /// The light's brightness from 0 to 1.
     pub brightness: f64,
@@ -50,11 +50,11 @@ pub struct Light {
 /// A body with its surface.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Thing {
-    /// Its form.
+    /// The body's form.
     pub shape: Shape,
-    /// Its colour.
+    /// The body's colour.
     pub colour: Vector,
-    /// The mirrored share of its colour, from 0 to 1.
+    /// The mirrored share of the body's colour, from 0 to 1.
     pub mirror: f64,
 }
 
@@ -63,9 +63,9 @@ pub struct Thing {
 pub enum Shape {
     /// The sphere of all points at one distance from a centre.
     Sphere {
-        /// Their centre.
+        /// The centre of the sphere.
         centre: Vector,
-        /// Their distance.
+        /// The distance of the points from the centre.
         radius: f64,
     },
     /// The plane of all points x with `normal · x = distance`.

@@ -1,4 +1,4 @@
-//! The ray tracer: follows each ray of light backwards, from the eye to its origin (T. Whitted, An Improved
+//! The ray tracer: follows each ray of light backwards, from the eye to its origin (Whitted, An Improved
 //! Illumination Model for Shaded Display, 1980).
 
 use crate::scene::{Light, Scene, Shape, Thing};
@@ -132,7 +132,7 @@ fn sphere_distance(ray: Ray, centre: Vector, radius: f64) -> Option<f64> {
     }
 }
 
-/// The distance to a triangle (T. Möller and B. Trumbore, Fast, Minimum Storage Ray/Triangle Intersection,
+/// The distance to a triangle (Möller and Trumbore, Fast, Minimum Storage Ray/Triangle Intersection,
 /// 1997).
 fn triangle_distance(ray: Ray, corner: Vector, [one, other]: [Vector; 2]) -> Option<f64> {
     let across = ray.along.cross(other);

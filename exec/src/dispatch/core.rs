@@ -110,8 +110,9 @@ impl Core {
     }
 
     /// Notes that the thread did work that belongs to no dispatch and may take long, such as waking another
-    /// thread. The call makes the thread read the clock again before the next dispatch. The check for changed
-    /// settings does that, so dispatches without such work pay nothing.
+    /// thread. The call makes the thread read the clock again before the next dispatch. The clock is read
+    /// as part of the check for changed settings, so dispatches pay nothing if no long work came between
+    /// them.
     pub(crate) fn did_aside(&mut self) {
         if self.telemetry.did_aside() {
             self.adopted.changes = LOOK_UP;

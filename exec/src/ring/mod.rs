@@ -493,7 +493,8 @@ impl<H: Holder> Ring<H> {
             self.reading.reader_gone.store(1, Ordering::Release);
             return take_waiting_here(&self.reading.writer_waiting);
         }
-        // The section ends before the end is moved, for the reason that a comment in `end_writing` gives.
+        // The section ends before the end is moved, because a thread that moves the other end at the same
+        // time waits for the end of this section, and this thread may wait for that thread.
         self.leave_reader_section();
         self.move_reader(None, worker);
         self.leave()
@@ -526,7 +527,8 @@ impl<H: Holder> Ring<H> {
         if self.reading.writer_home.load(Ordering::Relaxed) == me {
             self.writing.reader_waiting.store(how, Ordering::Relaxed);
         } else {
-            // The store is a swap for the reason that a comment in `wait_for_room` gives.
+            // On x86 a swap compiles to the same `xchg` as a store, and in addition reads the change that the
+            // waker made before.
             self.writing.reader_waiting.swap(how, Ordering::SeqCst);
             barrier();
         }

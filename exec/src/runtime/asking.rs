@@ -164,7 +164,7 @@ impl Context<'_> {
     }
 
     /// Registers this task as the writer of a stream that was created while the task runs. The first push on
-    /// the stream does that, too.
+    /// the stream registers the task, too.
     pub fn attach_output<T: Send + 'static>(&mut self, out: &mut Out<T>) {
         // SAFETY: the context's core outlives the context, and no other reference to the core is held.
         unsafe { self.core().as_mut() }.attach_writer(out.ring_pointer(), self.task.get())

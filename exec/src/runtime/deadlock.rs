@@ -196,7 +196,8 @@ impl Watch {
         let question = before.ask(shared);
         let asked = before.dispatches.len() + before.own_threads.len();
         let lasted = before.lasts_until(shared, &question, begun + ANSWER_MAX);
-        // If a task went on, the threads must be asked again even if the observations are equal to these.
+        // If a task went on, the threads must be asked again even if the next observations equal the present
+        // ones.
         self.asked_after = lasted.then_some(before);
         let waits = std::mem::take(&mut *lock(&question.waits));
         self.rest_until = Some(Instant::now() + rest(asked, waits.len()));

@@ -67,8 +67,8 @@ impl Asked for Request {
     fn answer(&self, thread: &mut dyn Answering) {
         // SAFETY: tasks in the list are alive.
         let here = thread.tasks().iter().copied().find(|task| unsafe { task.as_ref() }.id == self.task);
-        // The task may have been moved here after another worker answered and before this worker read the
-        // letter.
+        // The task may have been moved to this worker after another worker answered and before this worker
+        // read the letter.
         let first = || {
             self.from.compare_exchange(NOBODY, thread.number(), Ordering::Relaxed, Ordering::Relaxed).is_ok()
         };
@@ -394,12 +394,12 @@ impl Core {
         self.did_aside();
         if shared.home.inboxes[to as usize].push(task) == Pushed::Refused {
             // The inbox refuses the task if the other worker has ended because the run is aborted; the task
-            // then stays here.
+            // then stays on this worker.
             self.arrive(task);
         }
     }
 
-    /// Receives a task that was moved here; `task` carries the reference that keeps it alive.
+    /// Receives a task that was moved to this worker; `task` carries the reference that keeps it alive.
     pub(crate) fn arrive(&mut self, task: NonNull<TaskCell>) {
         // SAFETY: the reference that was handed to this function keeps the task alive.
         let cell = unsafe { task.as_ref() };

@@ -17,7 +17,7 @@ pub struct Options {
     pub workers: usize,
     /// The greatest number of workers if some are added while the runtime runs
     /// ([`Runtime::workers`](crate::Runtime::workers), the setting `exec.workers`); no fewer than `workers`.
-    /// By default as many as by default for `workers`.
+    /// Default: the same number as the default of `workers`.
     pub workers_max: usize,
     /// Whether each worker is bound to a core of its own; cores of one NUMA node follow one another.
     pub pin: bool,
@@ -51,9 +51,9 @@ pub struct Options {
     /// Whether each task has a thread of its own, like a blocking task, for comparison with workers, which
     /// then have no work.
     pub thread_per_task: bool,
-    /// Whether the runtime records which part of tasks' busy time was work. To know it, the runtime samples
-    /// threads while they run tasks, and asks the kernel for their processor time at the end of long
-    /// dispatches. Switch `accounts` off only to measure what the recording costs.
+    /// Whether the runtime records which part of tasks' busy time was work. To know how much was work, the
+    /// runtime samples threads while they run tasks, and asks the kernel for their processor time at the end
+    /// of long dispatches. Switch `accounts` off only to measure what the recording costs.
     pub accounts: bool,
 }
 

@@ -82,13 +82,13 @@ thalweg_space::settings! {
         clock_budget: { name: "exec.clock_budget", unit: "%", max: 100, default: 1, affects: Affects::Task },
         /// The task that is made slower (`thalweg diagnose --perturb`)
         delay_task: { name: "exec.delay_task", affects: Affects::Task },
-        /// How much longer it takes for each message
+        /// How much longer the delayed task takes for each message
         delay_ns: { name: "exec.delay_ns", unit: "ns", max: 1_000_000_000, affects: Affects::Task },
-        /// A second task that takes longer than it needs at the same time
+        /// A second task that is made slower at the same time
         delay_second_task: { name: "exec.delay_second_task", affects: Affects::Task },
-        /// How much longer the second task takes for each message
+        /// How much longer the second delayed task takes for each message
         delay_second_ns: { name: "exec.delay_second_ns", unit: "ns", max: 1_000_000_000, affects: Affects::Task },
-        /// Until when the one or two tasks are made slower, by the space's clock
+        /// Until when the delayed tasks are made slower, by the space's clock
         delay_until: { name: "exec.delay_until", unit: "ticks", affects: Affects::Task },
     }
 }

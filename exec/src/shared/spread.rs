@@ -4,9 +4,8 @@
 //! together.
 //!
 //! **A new replica** goes to the worker where the replicas' outputs are joined: records that are cheap to
-//! work on cross from the dispatcher in batches, and the many short outputs stay on one worker. If messages
-//! of its siblings (the other replicas of the split) are known to take long, the workers get new replicas in
-//! turn.
+//! process come from the split in batches, and messages between a replica and the join stay on one worker.
+//! If messages of the split's other replicas are known to take long, the workers get new replicas in turn.
 //!
 //! **Later** replicas move. Each worker sums up its samples of dispatches (see `Core::adapt`) for each
 //! replica, and now and then adds the sums to the [`Table`]. The thread that finds that a check is due asks
@@ -57,7 +56,7 @@ const LIGHT_FROM: u64 = 64;
 /// A worker that is busy for less than this share of the window, in percent, gives no replica away.
 const BUSY_PERCENT: u64 = 80;
 /// The time between two checks of the workers' loads, in nanoseconds: at first, after a replica is made, and
-/// at most. The time doubles with each check.
+/// at most. The time between two checks doubles with each check.
 const LOOK_NS: (u64, u64, u64) = (200_000, 1_000_000, 50_000_000);
 /// The time until the next check is at least this many times as long as the check took.
 const LOOK_COST: u64 = 32;

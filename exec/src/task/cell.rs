@@ -77,9 +77,9 @@ pub(crate) struct TaskCell {
     /// The worker to which the task's worker sends the task as soon as possible; [`NOBODY`]: the task stays.
     /// Only the task's worker accesses the field.
     pub(crate) wanted: Cell<u32>,
-    /// Whether the task is in an inbox; for a blocking task, whether it was woken. The field is set by
-    /// another thread that wakes it (acquire-release swap), cleared in the same way by its worker before it
-    /// looks at the task's streams.
+    /// Whether the task is in an inbox; for a blocking task, whether it was woken. The thread that wakes the
+    /// task sets the field (acquire-release swap); the task's worker clears it in the same way, before the
+    /// worker looks at the task's streams.
     pub(crate) in_inbox: AtomicBool,
     /// The next task in the inbox. The field is written by the thread that pushes this task, and read by the
     /// worker that took the tasks out of the inbox.
@@ -141,8 +141,8 @@ impl Current {
     pub(crate) fn get<'a>(self) -> &'a TaskCell {
         debug_assert!(!self.0.is_null());
         // SAFETY: a dispatched task stays alive: its worker releases it only after the dispatch, or, if it
-        // has a thread of its own, that thread releases it when the thread ends. Callers keep the reference
-        // no longer than until then.
+        // has a thread of its own, that thread releases it when the thread ends. Callers do not keep the
+        // reference longer than the dispatch or the thread lasts.
         unsafe { &*self.0 }
     }
 

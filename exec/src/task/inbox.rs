@@ -2,9 +2,10 @@
 //!
 //! Invariant: a worker that sleeps has an empty inbox, or another thread is about to wake it. Instead of a
 //! first task the inbox may hold a mark that the worker sleeps: a thread that pushes a task removes the mark
-//! with the same instruction, and wakes the worker. Letters and the end of the run are stored elsewhere: the
-//! thread that writes one checks the mark afterwards, and a worker checks for them after setting the mark,
-//! with a full barrier in between on both sides.
+//! with the same instruction, and wakes the worker. Letters (requests to a worker) and the end of the run
+//! are stored elsewhere: a thread that writes a letter or ends the run checks afterwards whether the worker
+//! sleeps, and a worker that is about to sleep checks for letters and for the end after it has set the mark
+//! that it sleeps, with a full barrier in between on both sides.
 
 use std::ptr::NonNull;
 use std::sync::Arc;

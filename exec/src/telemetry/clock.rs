@@ -22,15 +22,15 @@ pub(super) struct Now {
     pub(super) full_since: u64,
     /// When the current dispatch began (metrics and full).
     pub(super) began: u64,
-    /// A number for this thread in its present mode, which is unique. A task with the same number was last
-    /// dispatched by this thread in this mode.
+    /// The thread's present *session*: a unique number for one thread in one mode. A task with the same
+    /// number was last dispatched by this thread in this mode.
     pub(super) session: u32,
-    /// The session of those tasks whose dispatches may be measured the short way; [`NO_SESSION`] if no
-    /// dispatch may.
+    /// The session (a number for one thread in one mode) whose tasks' dispatches may be measured with few
+    /// checks, if they have one input and one output; [`NO_SESSION`] if no dispatch may.
     pub(super) short_session: u32,
 }
 
-/// A number that is no task's session.
+/// A number that is no session (a number for one thread in one mode).
 pub(super) const NO_SESSION: u32 = u32::MAX;
 
 fn next_session() -> u32 {
@@ -60,7 +60,8 @@ impl Now {
         self.go_short(is_short);
     }
 
-    /// Sets whether dispatches of this session may use the short measurement from now on.
+    /// Sets whether dispatches of this thread in its present mode may be measured with few checks from now
+    /// on.
     pub(super) fn go_short(&mut self, may: bool) {
         self.short_session = if may { self.session } else { NO_SESSION };
     }

@@ -111,16 +111,16 @@ impl Outcome {
 pub(crate) enum Which {
     /// No stream, or several.
     None = 0,
-    /// The base's input.
+    /// The stream that the dispatch's base (`exec.dispatch_base`) names as input.
     Input = 1,
-    /// The base's output.
+    /// The stream that the dispatch's base (`exec.dispatch_base`) names as output.
     Output = 2,
     /// The stream that is named by the event `exec.dispatch_streams` just before the dispatch's event.
     Named = 3,
 }
 
-/// How the messages that a dispatch wrote to its base's output descend from messages that this or a former
-/// dispatch read from its base's input.
+/// How messages that a dispatch wrote to the output stream of its base (`exec.dispatch_base`) descend from
+/// messages that the same or an earlier dispatch read from the input stream of its base.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, KindEnum)]
 #[repr(u8)]
 pub(crate) enum Descent {
@@ -251,8 +251,8 @@ kinds! {
         pub(crate) faults: u64,
     }
 
-    /// What a thread did in a task since the last such event, as another thread sampled it at intervals
-    /// (modes metrics and full).
+    /// What a thread did in a task since the last event of this kind about the thread and the task, as
+    /// another thread sampled it at intervals (modes metrics and full).
     #[derive(Kind)]
     #[kind(name = "exec.thread_sampled")]
     pub(crate) struct ThreadSampled {
@@ -267,14 +267,16 @@ kinds! {
         /// The number of samples that found the thread doing this.
         #[field(unit = "times")]
         pub(crate) looks: u32,
-        /// The time that these samples represent: each sample represents the time since the previous sample.
+        /// The time that the samples in this event represent: each sample represents the time since the
+        /// previous sample.
         #[field(unit = "ticks")]
         pub(crate) interval_ticks: u64,
-        /// The time for which the thread had a processor in the interval that these samples represent.
+        /// The time for which the thread had a processor in the time that the samples in this event
+        /// represent.
         #[field(unit = "ns")]
         pub(crate) cpu_ns: u64,
-        /// The time for which the thread could have run but had no processor in the interval that these
-        /// samples represent.
+        /// The time for which the thread could have run but had no processor in the time that the samples in
+        /// this event represent.
         #[field(unit = "ns")]
         pub(crate) delayed_ns: u64,
         /// The address of the lock, or the file descriptor, that the thread waits for; 0: not known.
@@ -420,8 +422,8 @@ kinds! {
     }
 
     /// A dispatch ended (at this event's time). The events `exec.stream_read`, `exec.stream_wrote` and
-    /// `exec.derived` just before it record the messages of streams other than those of the base, and any
-    /// lineage that the fields here do not record.
+    /// `exec.derived` just before this event record the messages of streams that the dispatch's base does not
+    /// name, and any lineage that the fields of this event do not record.
     #[derive(Kind)]
     #[kind(name = "exec.dispatch")]
     pub(crate) struct Dispatch {
@@ -433,10 +435,10 @@ kinds! {
         pub(crate) ready_ticks: u32,
         /// The number of the dispatch's base, see `exec.dispatch_base`.
         pub(crate) base_number: u32,
-        /// Messages read from the base's input.
+        /// Messages read from the stream that the dispatch's base (`exec.dispatch_base`) names as input.
         #[field(unit = "messages")]
         pub(crate) reads: u16,
-        /// Messages written to the base's output.
+        /// Messages written to the stream that the dispatch's base (`exec.dispatch_base`) names as output.
         #[field(unit = "messages")]
         pub(crate) writes: u16,
         /// Why the dispatch ended.
@@ -466,10 +468,10 @@ kinds! {
         pub(crate) ready_ticks: u64,
         /// The number of the dispatch's base, see `exec.dispatch_base`.
         pub(crate) base_number: u32,
-        /// Messages read from the base's input.
+        /// Messages read from the stream that the dispatch's base (`exec.dispatch_base`) names as input.
         #[field(unit = "messages")]
         pub(crate) reads: u32,
-        /// Messages written to the base's output.
+        /// Messages written to the stream that the dispatch's base (`exec.dispatch_base`) names as output.
         #[field(unit = "messages")]
         pub(crate) writes: u32,
         /// Why the dispatch ended.
@@ -487,7 +489,7 @@ kinds! {
         pub(crate) parent_offset: i64,
     }
 
-    /// Streams of the next dispatch that are neither the input nor the output of that dispatch's base.
+    /// Streams of the next dispatch that its base (`exec.dispatch_base`) does not name.
     #[derive(Kind)]
     #[kind(name = "exec.dispatch_streams")]
     pub(crate) struct DispatchStreams {
@@ -512,7 +514,7 @@ kinds! {
         pub(crate) duration_ticks: u64,
     }
 
-    /// Messages that the next dispatch read from a stream other than its base's input.
+    /// Messages that the next dispatch read from a stream that its base (`exec.dispatch_base`) does not name.
     #[derive(Kind)]
     #[kind(name = "exec.stream_read")]
     pub(crate) struct StreamRead {
@@ -525,7 +527,7 @@ kinds! {
         pub(crate) count: u32,
     }
 
-    /// Messages that the next dispatch wrote to a stream other than its base's output.
+    /// Messages that the next dispatch wrote to a stream that its base (`exec.dispatch_base`) does not name.
     #[derive(Kind)]
     #[kind(name = "exec.stream_wrote")]
     pub(crate) struct StreamWrote {
@@ -537,11 +539,11 @@ kinds! {
         #[field(unit = "messages")]
         pub(crate) count: u32,
         /// How the messages descend from messages that this or an earlier dispatch of the task read from the
-        /// base's input.
+        /// stream that its base (`exec.dispatch_base`) names as input.
         #[field(absent = 0)]
         pub(crate) descent: Descent,
         /// The index of the message that the first message descends from, less the index of the first message
-        /// read from the base's input.
+        /// that the dispatch read from the input stream of its base.
         #[field(absent = 0)]
         pub(crate) parent_offset: i16,
     }
@@ -566,8 +568,8 @@ kinds! {
         pub(crate) step: u32,
     }
 
-    /// A wait that never ends, because the run is deadlocked. Recorded once for each such wait, up to 1,000,
-    /// before the run ends.
+    /// A wait that never ends, because the run is deadlocked. Before the run ends, an event is recorded for
+    /// each wait that never ends, up to 1,000.
     #[derive(Kind)]
     #[kind(name = "exec.deadlocked")]
     pub(crate) struct Deadlocked {

@@ -107,7 +107,8 @@ impl Lineage {
     }
 
     /// The descent of all messages of `written`, in the form of [`descent`], if they descend from messages
-    /// that this or a former dispatch read from its base's input and that form can express the descent.
+    /// that this or a former dispatch read from the input of its base (`exec.dispatch_base`) and if the form
+    /// can express the descent.
     /// Lineage that is returned is removed from the notes.
     #[inline]
     pub(super) fn take_descent(&mut self, written: &Part, input: &Part) -> (Descent, i16) {

@@ -168,8 +168,8 @@ impl ObservedTask {
         self.show_state(TaskState::Ready);
     }
 
-    /// How long the task had been ready when it began to run. The session must be that of the task's last
-    /// dispatch.
+    /// How long the task had been ready when it began to run. The thread's session (a number for one thread
+    /// in one mode) must be that of the task's last dispatch.
     #[inline(always)]
     pub(super) fn ready_ticks(&self, began: u64) -> u64 {
         began.saturating_sub(self.times.ready_since.get())
@@ -191,7 +191,8 @@ impl ObservedTask {
     }
 
     /// Counts a run from `began` to `now`, the ready time before it, and the wait for `waited_for` before
-    /// that. The session must be that of the task's last dispatch.
+    /// that. The thread's session (a number for one thread in one mode) must be that of the task's last
+    /// dispatch.
     #[inline(always)]
     pub(super) fn ran(&self, waited_for: Share, began: u64, now: u64) {
         let Times { until, ready_since, .. } = &self.times;
@@ -207,8 +208,9 @@ impl ObservedTask {
         ready_since.set(now);
     }
 
-    /// Counts what [`Self::ran`] counts, but the session may have changed since the task's last dispatch, so
-    /// no time before `measured_since` is counted. Returns how long the task was ready.
+    /// Counts what [`Self::ran`] counts, but the session (a number for one thread in one mode) may have
+    /// changed since the task's last dispatch, so no time before `measured_since` is counted. Returns how
+    /// long the task was ready.
     pub(super) fn ran_anyhow(&self, waited_for: Share, began: u64, now: u64, measured_since: u64) -> u64 {
         let ready = self.waited(waited_for, began, measured_since);
         self.turn(Share::Busy, now, measured_since);
@@ -281,8 +283,8 @@ impl ObservedTask {
         self.recorded().keep_read(read);
     }
 
-    /// Notes that the session changed since the last dispatch ended, and converts the state that only the
-    /// former session may use.
+    /// Notes that the session (a number for one thread in one mode) changed since the task's last dispatch
+    /// ended, and converts the state that only the former session may use.
     pub(super) fn enter(&self, session: u32) {
         if let Some(recorded) = self.recorded_before() {
             recorded.keep_read(self.last_read());

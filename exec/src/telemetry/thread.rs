@@ -53,7 +53,7 @@ pub(crate) struct Telemetry {
     gone: Vec<(Part, bool)>,
     lives: Lives,
     /// When the worker's row is next written and the use of the processor is next checked; 0: at once,
-    /// because the current dispatch must not be measured the short way.
+    /// because the current dispatch must be measured with all checks.
     look_up_at: u64,
     /// How long recording an event with a time of its own takes; 0: not measured.
     pub(super) telling_ticks: u64,
@@ -159,7 +159,7 @@ impl Telemetry {
         self.now.begin_session();
     }
 
-    /// Sets whether dispatches with one input and one output may be measured the short way.
+    /// Sets whether dispatches with one input and one output may be measured with few checks.
     pub(crate) fn go_short(&mut self, may: bool) {
         self.now.go_short(may);
     }

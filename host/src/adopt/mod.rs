@@ -79,7 +79,7 @@ pub enum State {
 pub struct Program {
     /// The network's name.
     pub name: String,
-    /// Its file.
+    /// The file with the network.
     pub network: PathBuf,
     /// The folder that paths in sentences are relative to.
     pub root: PathBuf,
@@ -95,7 +95,7 @@ pub struct Program {
     pub notes: Vec<String>,
     /// C files in and below the program's folder that do not belong to its boxes, each with the reason.
     pub left_out: Vec<(PathBuf, String)>,
-    /// Its inputs.
+    /// The inputs that the program was run with, each with the result.
     pub trials: Vec<Trial>,
     /// The arguments of `thalweg run` with which the program runs as in S-Net.
     pub arguments: Vec<String>,
@@ -487,7 +487,7 @@ impl Candidates<'_> {
     }
 }
 
-/// The parts of a program.
+/// The sources chosen for a program's boxes, and what was noticed while choosing.
 #[derive(Default)]
 struct Choice {
     units: Vec<Unit>,

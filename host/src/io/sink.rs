@@ -89,7 +89,8 @@ struct Order {
     /// Records that came before their turn. Records with the same number keep their order of arrival.
     early: BTreeMap<(i64, u64), Record>,
     arrivals: u64,
-    /// The most early records; if more records wait, the missing records before them are given up.
+    /// The most records that may wait for their turn; if more records wait, the missing records before them
+    /// are given up.
     early_max: usize,
     missing: u64,
 }
@@ -162,7 +163,7 @@ impl Sink {
         self.write_early()
     }
 
-    /// Writes the early records whose turn has come.
+    /// Writes the waiting records whose turn has come.
     fn write_early(&mut self) -> Result<(), SinkError> {
         while let Some(order) = &mut self.order {
             match order.early.first_entry() {
@@ -177,7 +178,7 @@ impl Sink {
         Ok(())
     }
 
-    /// Gives up the missing numbers before the first early record.
+    /// Gives up the missing numbers before the first record that waits for its turn.
     fn skip_missing(&mut self) {
         if let Some(order) = &mut self.order
             && let Some((&(number, _), _)) = order.early.first_key_value()

@@ -99,7 +99,7 @@ thalweg_space::settings! {
     pub(crate) struct Published {
         /// How long the disk that keeps the events was full
         full_ns: SHOWN { name: "archive.full_ns", unit: "ns" },
-        /// For how long writers of events waited because that disk was full
+        /// For how long writers of events waited because the disk that keeps the events was full
         held_ns: SHOWN { name: "archive.held_ns", unit: "ns" },
         /// Events that were dropped instead of kept
         lost: SHOWN { name: "archive.lost", unit: "events" },

@@ -91,7 +91,7 @@ pub struct Plan {
     pub space: Option<PathBuf>,
     /// Whether every event, and the space, is kept; and the behaviour when the disk is full.
     pub keep: Option<OnFull>,
-    /// The options of the runtime. Their field `space` is replaced by the run's space.
+    /// The options of the runtime. The run replaces the field `space` of the options by the run's space.
     pub options: Options,
     /// The names of settings, with their initial values.
     pub settings: Vec<(String, String)>,
@@ -164,7 +164,7 @@ pub struct Ended {
 /// A task that failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FailedTask {
-    /// The name of its component.
+    /// The name of the failed task's component.
     pub component: String,
     /// The error message of the failed task.
     pub message: String,

@@ -85,7 +85,7 @@ pub(super) fn is_note(command: &Command) -> bool {
 #[derive(Debug)]
 pub struct Notes {
     space: Space,
-    /// The writer of notes. It is made for the first note, because most runs are not tuned.
+    /// The writer of notes. The writer is made for the first note, because most runs are not tuned.
     writer: Option<(Writer, KindId<Decided<'static>>)>,
 }
 

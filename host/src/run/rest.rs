@@ -18,7 +18,7 @@ struct Paused {
     paused: bool,
 }
 
-/// Writes these events.
+/// Writes the events that record that the run's sources are paused or continue.
 pub(super) struct RestEvents {
     writer: Writer,
     kind: KindId<Paused>,

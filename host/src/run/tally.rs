@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use crate::amount::{count, counted};
 
-/// The counts of sources, sinks and the thread that reports failures. [`fmt::Display`] writes them as `3
-/// records in, 2 out, 1 failed`.
+/// The counts of sources, sinks and the thread that reports failures. [`fmt::Display`] writes the counts as
+/// `3 records in, 2 out, 1 failed`.
 #[derive(Debug, Default)]
 pub struct Tally {
     pub(super) records_in: AtomicU64,

@@ -28,7 +28,7 @@ const ENDED_MAX: usize = 4096;
 /// How long a greeting may take.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// Listens for senders at an address of a node. When it is dropped, no sender can connect any more;
+/// Listens for senders at an address of a node. When the listener is dropped, no sender can connect any more;
 /// connections that were handed over stay.
 #[derive(Debug)]
 pub struct Listener {
@@ -138,7 +138,7 @@ impl Listener {
         Ok(Listener { shared, stop, address, thread: Some(thread) })
     }
 
-    /// The address at which it listens, with the port that the system chose.
+    /// The address at which the listener listens, with the port that the system chose.
     pub fn address(&self) -> &Address {
         &self.address
     }
@@ -158,7 +158,8 @@ impl Listener {
     }
 
     /// A channel of new places: each link of this session that a sender opens and that has no place gets one,
-    /// which is sent here. When the channel's reader is dropped, such links are refused again.
+    /// which is sent through the channel. When the channel's reader is dropped, links without a place are
+    /// refused again.
     pub fn unplaced(&self, session: [u8; 16]) -> mpsc::Receiver<Place> {
         let (opened, places) = mpsc::channel();
         self.shared.unplaced().insert(session, opened);
@@ -188,7 +189,7 @@ impl Drop for Listener {
 }
 
 impl Place {
-    /// The link that this place belongs to.
+    /// The link whose connections the listener puts into this place.
     pub fn link(&self) -> LinkId {
         self.link
     }

@@ -26,7 +26,7 @@ const LOOK: Duration = Duration::from_millis(100);
 /// The options of a receiver.
 #[derive(Clone, Debug)]
 pub struct ReceiverOptions {
-    /// The ports through which it receives, shared with other links of this node.
+    /// The ports through which the receiver receives, shared with other links of this node.
     pub ports: Ports,
     /// The link's settings.
     pub tuning: Tuning,

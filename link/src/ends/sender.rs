@@ -31,7 +31,7 @@ pub struct SenderOptions {
     pub node: String,
     /// The token that the receiver's listener expects.
     pub token: [u8; 32],
-    /// The ports through which it sends, shared with other links of this node.
+    /// The ports through which the sender sends, shared with other links of this node.
     pub ports: Ports,
     /// The link's settings, which include the address.
     pub tuning: Tuning,

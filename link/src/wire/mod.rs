@@ -11,7 +11,7 @@ pub(crate) use greeting::{Hello, Refusal, VERSION, Welcome};
 
 use std::fmt;
 
-/// A violation of the protocol by the other end of a connection. The connection is then closed.
+/// A violation of the protocol by the other end of a connection. A violation closes the connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Violation {
     /// A frame of an unknown kind.

@@ -71,7 +71,7 @@ pub(super) struct Ended {
 #[derive(Debug)]
 pub(super) struct Placed {
     pub(super) own_ns: f64,
-    /// Whether some of its descendants may be lost.
+    /// Whether some of the call's descendants may be lost.
     pub(super) is_incomplete: bool,
     /// The operations that the call called, each once.
     pub(super) callees: Vec<Callee>,
@@ -237,7 +237,8 @@ impl Thread {
             }
         }) {
             if last.begin < call.begin {
-                // These calls began before this call, so another call encloses them, whose event was lost.
+                // The inner calls began before the present call, so they belong to another call, whose event
+                // was lost.
                 self.give_up(last, taker);
                 continue;
             }

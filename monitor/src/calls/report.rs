@@ -128,7 +128,7 @@ pub struct PathNode {
 pub struct SlowTrace {
     /// When the call began, in seconds from the first event of a probe.
     pub begin_s: f64,
-    /// Its duration.
+    /// The duration of the trace.
     pub total_ns: f64,
     /// Whether the outermost call of the trace failed or ended by an exception.
     pub is_failed: bool,
@@ -139,7 +139,7 @@ pub struct SlowTrace {
 /// A counter.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Counter {
-    /// Its name.
+    /// The counter's name.
     pub name: String,
     /// The sum of all amounts that were added to the counter.
     pub sum: i64,
@@ -150,13 +150,13 @@ pub struct Counter {
 /// A gauge.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Gauge {
-    /// Its name.
+    /// The gauge's name.
     pub name: String,
-    /// Its last value.
+    /// The gauge's last value.
     pub last: f64,
-    /// Its least value.
+    /// The gauge's least value.
     pub min: f64,
-    /// Its greatest value.
+    /// The gauge's greatest value.
     pub max: f64,
     /// The number of times that the gauge was read.
     pub count: u64,
@@ -171,7 +171,7 @@ pub struct LogLine {
     pub level: &'static str,
     /// The place in the program that logged the line; empty if not known.
     pub place: String,
-    /// Its text.
+    /// The text of the log line.
     pub text: String,
 }
 

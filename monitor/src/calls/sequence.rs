@@ -27,11 +27,11 @@ pub struct SequenceCall {
     pub component: String,
     /// The number of consecutive calls.
     pub times: u64,
-    /// The number of these calls that failed or ended by an exception.
+    /// The number of the consecutive calls that failed or ended by an exception.
     pub failed: u64,
-    /// The total time of these calls, in nanoseconds.
+    /// The total time of the consecutive calls, in nanoseconds.
     pub total_ns: f64,
-    /// The calls that these calls made, in order.
+    /// The calls that the consecutive calls made, in order.
     pub calls: Vec<SequenceCall>,
 }
 

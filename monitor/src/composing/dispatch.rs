@@ -27,7 +27,7 @@ pub enum What {
     Wait(Wait),
     /// A closed stream has no further events: `run.stream_told`.
     StreamTold {
-        /// Its id.
+        /// The stream's id.
         stream: u64,
     },
     /// An event of another kind; `Batch::field` has its fields.
@@ -91,12 +91,12 @@ pub enum Outcome {
 /// What a task that is not running waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub enum For {
-    /// Its worker only.
+    /// The task waits only for its worker.
     #[default]
     Turn,
-    /// Messages.
+    /// The task waits for messages.
     Input,
-    /// Room.
+    /// The task waits for room in a stream.
     Room,
 }
 

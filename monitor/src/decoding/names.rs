@@ -55,7 +55,7 @@ impl Names {
 /// The names and component paths of a space.
 ///
 /// # Errors
-/// When its catalog is damaged.
+/// When the catalog of the space is damaged.
 pub fn names(reader: &SpaceReader) -> Result<Names, Error> {
     let mut names = Names::default();
     for (id, text) in reader.names()? {

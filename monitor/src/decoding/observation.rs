@@ -283,7 +283,7 @@ pub struct StreamTotals {
 pub enum LiveRow {
     /// A task.
     Task {
-        /// Its id.
+        /// The task's id.
         task: u64,
         /// The task's state.
         state: LiveState,
@@ -298,7 +298,7 @@ pub enum LiveRow {
     },
     /// A stream.
     Stream {
-        /// Its id.
+        /// The stream's id.
         stream: u64,
         /// The stream's name in the catalog.
         name: u64,
@@ -320,7 +320,7 @@ pub enum LiveRow {
     },
     /// A worker.
     Worker {
-        /// Its id.
+        /// The worker's id.
         worker: u64,
         /// The core that the worker's thread is pinned to, −1 if none.
         core: i64,
@@ -336,7 +336,7 @@ pub enum LiveRow {
         started: u64,
         /// When the worker ended or last published its row.
         updated: u64,
-        /// The number of its dispatches.
+        /// The number of the worker's dispatches.
         dispatches: u64,
         /// The time of a reading of the clock on the worker's thread, in picoseconds; 0 if not recorded.
         clock_reading_ps: u64,

@@ -30,10 +30,10 @@ const POLL_ITEMS: usize = 1 << 16;
 /// All events are read from this long before a window, because they show which tasks wait, and which messages
 /// are in streams, when the window begins.
 const LEAD: Duration = Duration::from_secs(1);
-/// Kinds that describe the flow of messages, and the bases of dispatches. Their events are not read from long
-/// before a window; Thalweg's other kinds are, because they record the tasks and streams that exist. The
-/// block in which the window begins is read from its beginning, because the block's dispatches need its
-/// bases.
+/// Kinds that describe the flow of messages, and the bases of dispatches. Events of the kinds in this list
+/// are read only from [`LEAD`] before a window on; events of Thalweg's other kinds are read from the start of
+/// the run, because they record the tasks and streams that exist. The block in which the window begins is
+/// read from its beginning, because the block's dispatches need its bases.
 const FLOW: &[&str] = &[
     "exec.dispatch",
     "exec.dispatch_base",
@@ -209,8 +209,7 @@ struct Part<'m> {
     /// The times that the run had published in [`Seen::disk_ns`] when the measurement began, if known.
     disk_before: Option<[f64; 2]>,
     damage: Vec<String>,
-    /// The data last read from the space. They are kept, because a report may be made after the space was
-    /// removed.
+    /// The data last read from the space, kept because a report may be made after the space was removed.
     seen: Seen,
 }
 
@@ -259,7 +258,7 @@ impl<'m, F: Feed> Follower<'m, F> {
     /// Follows a feed with the built-in monitors; `top` as in [`Options`].
     ///
     /// # Errors
-    /// When its spaces cannot be read.
+    /// When the feed's spaces cannot be read.
     pub fn of(feed: F, top: usize) -> Result<Follower<'m, F>, Error> {
         Follower::made(feed, top, None)
     }

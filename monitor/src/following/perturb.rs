@@ -105,7 +105,7 @@ pub struct Together {
     pub least: f64,
     /// The largest growth of a pair of measurements.
     pub most: f64,
-    /// What the two delays did to each other.
+    /// How the effects of the two delays combine.
     pub interplay: Interplay,
 }
 
@@ -120,7 +120,7 @@ pub enum Interplay {
     /// The flow depends on neither task alone, but on both together: each has a reserve that covers its own
     /// delay only.
     OnlyTogether,
-    /// The measurements do not decide between these.
+    /// The measurements do not show how the effects of the two delays combine.
     Unclear,
 }
 

@@ -13,7 +13,7 @@ pub(super) enum Doing {
     Runs,
     /// The thread sleeps.
     Sleeps(SleepsFor),
-    /// A signal or a debugger stopped it.
+    /// A signal or a debugger stopped the thread.
     Stopped,
 }
 

@@ -84,8 +84,8 @@ pub struct Standing {
     pub leads_to: Option<String>,
     /// The kind of the last event in the element that the thread writes.
     pub last_event: Option<String>,
-    /// Whether the lack of progress is a fault. It is none if the task has ended without failure, waits for
-    /// other tasks, or waits for input from outside.
+    /// Whether the lack of progress is a fault. The lack is no fault if the task has ended without failure,
+    /// waits for other tasks, or waits for input from outside.
     pub is_alarm: bool,
 }
 
@@ -181,7 +181,7 @@ struct Thread {
 struct Shown {
     seen: Seen,
     names: HashMap<u64, String>,
-    /// The state and counters of each task. They change while the task makes progress.
+    /// The state and counters of each task, which change while the task makes progress.
     signatures: HashMap<u64, [u64; 6]>,
     /// The task and message that each worker is processing.
     workers: HashMap<u64, (u64, u64)>,
@@ -562,8 +562,8 @@ impl Watched {
         }
     }
 
-    /// Reports the threads of a program without tasks. How long their calls usually take is unknown, so only
-    /// states that are a fault for any thread raise an alarm.
+    /// Reports the threads of a program without tasks. How long calls of these threads usually take is
+    /// unknown, so only states that are a fault for any thread raise an alarm.
     fn threads_alone(&mut self, at: Instant, stable: Duration) -> Vec<Standing> {
         let still = |thread: &Thread| {
             thread

@@ -16,8 +16,8 @@
 //!   was written yet: such tasks join streams, and write each message before they read the next.
 //!
 //! A dispatch is recorded at its end, so the messages that a long dispatch writes may be recorded as read
-//! before they are recorded as written. The dispatch that reads such messages is then *deferred* until their
-//! writes are known.
+//! before they are recorded as written. A dispatch that reads messages before their writes are recorded is
+//! *deferred* until the writes are known.
 //!
 //! A message whose root cannot be known (because events were lost, or its task began before the window) has
 //! the root [`UNKNOWN`]; such messages are counted, and their roots are never guessed. A one-to-one task
@@ -93,7 +93,8 @@ pub(crate) struct Holder {
     /// written.
     pub(crate) synced: bool,
     kept: VecDeque<Taken>,
-    /// If the task is not one-to-one, the messages that it recorded as kept, until it writes from them.
+    /// If the task is not one-to-one, the messages that it recorded as kept, until it writes messages that
+    /// descend from them.
     held: Vec<Taken>,
     /// Whether the task, if it is not one-to-one, has ever recorded which message descends from which.
     derives: bool,
@@ -205,7 +206,8 @@ impl Charged {
 /// Follows roots through streams and tasks.
 pub(crate) struct Lineage {
     flows: IdMap<Flow>,
-    /// The state of each task. It is boxed, so that moving it out for a dispatch and back again is cheap.
+    /// The state of each task. The state is boxed, so that moving it out for a dispatch and back again is
+    /// cheap.
     pub(crate) holders: IdMap<Box<Holder>>,
     pub(crate) roots: Roots,
     /// The entry streams, by their numbers.
@@ -402,8 +404,8 @@ impl Lineage {
         self.close_settled();
     }
 
-    /// Forgets each closed stream that no deferred dispatch reads or writes. Its messages that were never
-    /// read are forgotten as well.
+    /// Forgets each closed stream that no deferred dispatch reads or writes, and those messages of the stream
+    /// that were never read.
     fn close_settled(&mut self) {
         self.caught_up = false;
         let mut n = 0;

@@ -13,8 +13,8 @@ pub struct BusyAccount {
     pub computing_ns: f64,
     /// Time in which the thread slept, by the reason for the sleep.
     pub asleep: Asleep,
-    /// The part of the busy time in which the thread was runnable without a processor. It counts as busy if
-    /// the thread did not notice the interruption at once.
+    /// The part of the busy time in which the thread was runnable without a processor. Time without a
+    /// processor counts as busy if the thread did not notice the interruption at once.
     pub kept_ns: f64,
     /// The approximate time of the runtime's work between two tasks, which would otherwise count as
     /// computing.
@@ -144,7 +144,7 @@ pub struct Limits {
 pub struct Hanging {
     /// The task.
     pub task: TaskId,
-    /// Its name.
+    /// The task's name.
     pub name: String,
     /// The worker whose thread sleeps; null if the task has a thread of its own.
     pub worker: Option<WorkerId>,

@@ -78,7 +78,7 @@ pub struct Words {
 /// A task, by its id and its name.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TaskRef {
-    /// Its id.
+    /// The task's id.
     pub id: TaskId,
     /// The path of the task's component, and the number of the replica in brackets if the component has
     /// several tasks.
@@ -208,7 +208,7 @@ pub enum VerdictKind {
     Nothing,
     /// No task or worker is busy nearly all the time.
     Unclear,
-    /// The mode does not record enough.
+    /// The mode of recording records too little for a verdict.
     Unknown,
 }
 

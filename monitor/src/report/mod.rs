@@ -45,8 +45,8 @@ pub struct Report {
     /// complete recording.
     #[serde(default)]
     pub replay: Option<Replay>,
-    /// The parts of the run with different limits, if the limit of the flow changed during the run. They are
-    /// computed only if `replay` is.
+    /// The parts of the run with different limits, if the limit of the flow changed during the run. The list
+    /// of phases is computed only if `replay` is.
     #[serde(default)]
     pub phases: Vec<Phase>,
     /// Groups of messages that take longer than the other messages of their component, the group with the
@@ -206,7 +206,7 @@ pub struct Waiting {
 pub struct WaitNow {
     /// The task.
     pub task: TaskId,
-    /// Its name.
+    /// The task's name.
     pub name: String,
     /// `input` or `room`.
     pub what: String,
@@ -214,7 +214,7 @@ pub struct WaitNow {
     pub stream: Option<StreamId>,
     /// The task at the stream's other end.
     pub peer: Option<TaskId>,
-    /// Its name.
+    /// The name of the task at the stream's other end.
     pub peer_name: Option<String>,
     /// The length of the wait so far.
     pub ns: f64,
@@ -225,7 +225,7 @@ pub struct WaitNow {
 pub struct WaitEdge {
     /// Path of the component that waited.
     pub waiter: Option<String>,
-    /// Path of the component that the other one waited for.
+    /// Path of the component that `waiter` waited for.
     pub peer: Option<String>,
     /// `input` or `room`.
     pub what: String,
@@ -233,7 +233,7 @@ pub struct WaitEdge {
     pub waits: u64,
     /// The total length of the waits.
     pub ns: f64,
-    /// The share of all waiting that these waits make up.
+    /// The share of all waiting time that the waits of the component for its peer make up.
     pub share: f64,
 }
 
@@ -242,7 +242,7 @@ pub struct WaitEdge {
 pub struct Root {
     /// The task.
     pub task: TaskId,
-    /// Its name.
+    /// The task's name.
     pub name: Option<String>,
     /// Path of the task's component.
     pub component: Option<String>,
@@ -350,7 +350,7 @@ impl Report {
 pub struct SpaceInfo {
     /// Path of the space.
     pub path: String,
-    /// Its name.
+    /// The space's name.
     pub name: String,
     /// Process id.
     pub pid: u32,
@@ -532,7 +532,7 @@ pub struct Component {
 /// One task.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Task {
-    /// Its id.
+    /// The task's id.
     pub id: TaskId,
     /// The path of the task's component, and the number of the replica in brackets if the component has
     /// several tasks.
@@ -675,11 +675,11 @@ pub struct Occupancy {
 /// A stream whose messages do not add up.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct BrokenStream {
-    /// Its id.
+    /// The stream's id.
     pub id: StreamId,
-    /// Its name.
+    /// The stream's name.
     pub name: String,
-    /// Written.
+    /// Messages written.
     pub written: u64,
     /// Messages read, including those that failed in the reader.
     pub read: u64,
@@ -692,7 +692,7 @@ pub struct BrokenStream {
 /// A worker.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Worker {
-    /// Its id.
+    /// The worker's id.
     pub id: WorkerId,
     /// The core that the worker's thread is pinned to.
     pub core: Option<u64>,
@@ -749,14 +749,14 @@ pub struct WorkerShares {
 }
 
 /// The estimated cost of the observation to the run: the time that the run's threads spent on writing events.
-/// The processor time and cache that a reader of events takes from the run are not included..
+/// The processor time and cache that a reader of events takes from the run are not included.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Overhead {
     /// Readings of the clock for events: events of one writer with equal times share one reading. The
     /// readings for lost events are estimated in proportion to those for the events read.
     pub clock_readings: u64,
     /// The mean time of a reading of the clock, which each worker measures and records when it starts; null
-    /// if these events were overwritten.
+    /// if the events of the workers' starts were overwritten.
     pub clock_reading_ns: Option<f64>,
     /// The assumed time of writing an event without reading the clock, as the benchmark `event` measured it.
     pub event_ns: f64,
@@ -774,7 +774,7 @@ pub struct Overhead {
 /// A value that the report lacks, or a reason to doubt a value of the report.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Note {
-    /// The word by which a program recognises the note. It does not change between versions.
+    /// The word by which a program recognises the note. A note's word does not change between versions.
     pub code: String,
     /// The note as a sentence.
     pub text: String,

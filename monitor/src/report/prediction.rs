@@ -16,7 +16,7 @@ pub struct Replay {
     /// Messages a second at the sinks in the replay of the unchanged run.
     pub replayed_per_s: Option<f64>,
     /// The share of the run in which the busiest worker was runnable without a processor. The replay does not
-    /// model such delays.
+    /// model delays by a lack of processors.
     pub kept: f64,
     /// The assumed number of threads that can run at the same time in the replay.
     pub processors: f64,
@@ -89,18 +89,18 @@ pub struct Phase {
 pub struct Expensive {
     /// Path of the component.
     pub component: String,
-    /// The property that distinguishes these messages from the component's other messages.
+    /// The property that distinguishes the expensive messages from the component's other messages.
     pub by: ExpensiveBy,
-    /// A description of the messages: a replica, a round, a range of positions, or all messages that take
-    /// longer than a certain time.
+    /// A description of the expensive messages: a replica, a round, a range of positions, or all messages
+    /// that take longer than a certain time.
     pub which: String,
-    /// The share of the component's messages that these messages are.
+    /// The number of expensive messages, as a share of the component's messages.
     pub messages_share: f64,
-    /// The share of the component's busy time that these messages take.
+    /// The share of the component's busy time that the expensive messages take.
     pub time_share: f64,
-    /// The mean time that one of these messages takes.
+    /// The mean time that an expensive message takes.
     pub service_ns: f64,
-    /// The mean time that one of the component's other messages takes.
+    /// The mean time that a message of the component takes which is not expensive.
     pub others_ns: f64,
 }
 
@@ -143,7 +143,7 @@ pub struct Behind {
     /// The number of tasks that waited for room while the order-keeping component waited for the awaited
     /// task.
     pub tasks: u64,
-    /// The total time for which these tasks waited for room.
+    /// The total time for which tasks waited for room while the order-keeping component waited.
     pub ns: f64,
     /// The share of the window for which the task `behind` waited for room.
     pub share: f64,

@@ -20,7 +20,7 @@ pub enum Change {
         component: String,
         /// The task, if it is one of several.
         task: Option<String>,
-        /// The factor by which it is faster.
+        /// The factor by which the component or task is faster.
         times: f64,
     },
     /// A component, or one task of it, runs on another worker.
@@ -46,7 +46,7 @@ pub enum Change {
     },
     /// Streams hold more messages.
     Capacity {
-        /// The factor by which they hold more messages than before.
+        /// The factor by which streams hold more messages than before.
         times: usize,
     },
     /// The quantum of dispatches differs.

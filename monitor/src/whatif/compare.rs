@@ -43,8 +43,8 @@ pub struct Comparison {
     /// The lower end of the interval that contains nine of ten samples of a bootstrap over windows of both
     /// runs.
     pub least: Option<f64>,
-    /// The upper end of the interval. Both ends are null if not every dispatch of both runs was recorded, or
-    /// one run was too short.
+    /// The upper end of the interval. `least` and `most` are null if not every dispatch of both runs was
+    /// recorded, or one run was too short.
     pub most: Option<f64>,
     /// Differences between the runs.
     pub differences: Vec<Difference>,
@@ -63,9 +63,9 @@ pub struct Comparison {
 pub struct Difference {
     /// The property that differs.
     pub what: String,
-    /// Its value in the older run.
+    /// The value of the property in the older run.
     pub old: String,
-    /// Its value in the newer run.
+    /// The value of the property in the newer run.
     pub new: String,
 }
 

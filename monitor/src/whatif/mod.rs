@@ -87,7 +87,7 @@ pub struct WhatIf {
     /// Messages a second that the run's sinks read.
     pub recorded_per_s: f64,
     /// The share of the run in which the busiest worker was runnable without a processor. The replay does not
-    /// model such delays.
+    /// model delays by a lack of processors.
     pub kept: f64,
     /// Changes are predicted only if `kept` is at most this.
     pub kept_bound: f64,
@@ -303,8 +303,8 @@ fn tried(model: &Model, changes: Vec<Change>) -> Vec<(Change, Option<Outcome>)> 
 }
 
 /// The relative deviation of the unchanged run's replay from the run. It is not known how much of the time in
-/// which a worker had no processor delayed the run. So a replay deviates only if it lasts longer than the
-/// run, or less than the run without this time.
+/// which a worker had no processor delayed the run. So a replay counts as deviating only if it lasts longer
+/// than the run, or less than the run without the time in which a worker had no processor.
 fn off(lasted_ns: f64, kept: f64, replayed_ns: f64) -> f64 {
     let least = lasted_ns * (1.0 - kept.clamp(0.0, 1.0));
     let nearest_ns = if least <= lasted_ns { replayed_ns.clamp(least, lasted_ns) } else { lasted_ns };

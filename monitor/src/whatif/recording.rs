@@ -29,8 +29,8 @@ const LOCKED: f64 = 0.05;
 
 /// A box counts as sleeping if its thread has a processor for less than this share of its busy time.
 /// [`TICKS_MIN`] is the least number of messages from which it is judged whether they end at regular
-/// intervals. They do if the standard deviation of the intervals is at most [`REGULAR`] times that of the
-/// messages' times.
+/// intervals. Messages end at regular intervals if the standard deviation of the intervals is at most
+/// [`REGULAR`] times that of the messages' times.
 const AWAKE: f64 = 0.5;
 const TICKS_MIN: f64 = 30.0;
 const REGULAR: f64 = 0.5;

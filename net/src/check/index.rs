@@ -126,7 +126,7 @@ pub enum DefinitionKind {
 pub struct Definition {
     /// The kind.
     pub kind: DefinitionKind,
-    /// Its name.
+    /// The defined name.
     pub name: Name,
     /// The place of the name.
     pub at: Place,

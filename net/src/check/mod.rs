@@ -1,8 +1,8 @@
 //! From syntax trees to a resolved net: names, external nets, types.
 //!
-//! Noun: the *checked program*. Job: read the main file and the files of the external nets it uses, resolve
-//! every name, infer types, and report all errors in one run. Invariant: a [`Resolved`] exists only if there
-//! was no error; a well-formed program that could run is not rejected (where inference is not sure, it
+//! The check of a program reads the main file and the files of the external nets that it uses, resolves
+//! every name, infers types, and reports all errors in one run. Invariant: a [`Resolved`] exists only if
+//! there was no error; a well-formed program that could run is not rejected (where inference is not sure, it
 //! reports nothing).
 //!
 //! ```

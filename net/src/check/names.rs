@@ -674,8 +674,8 @@ impl<'a> Resolver<'a> {
                 None
             }
         };
-        // The net of another file may itself be declared as external. It is resolved now, because its file
-        // may be the one that contains the declaration.
+        // The net of another file may itself be declared as external. The external net is resolved now,
+        // because its file may be the one that contains the declaration.
         if let Some(net) = found
             && matches!(self.nets[net].body, Body::External)
         {

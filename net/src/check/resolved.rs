@@ -59,7 +59,7 @@ pub struct Place {
 /// A net.
 #[derive(Clone, Debug)]
 pub struct Net {
-    /// Its name.
+    /// The net's name.
     pub name: Name,
     /// The place of the net's name in its definition.
     pub at: Place,
@@ -67,7 +67,7 @@ pub struct Net {
     /// signature shields its inside: labels of a record outside the matched input variant bypass the net and
     /// are added to its outputs.
     pub signature: Option<Vec<Arrow>>,
-    /// Its topology.
+    /// The net's topology.
     pub body: Node,
     /// The metadata among the net's definitions.
     pub metas: Vec<Meta>,

@@ -171,8 +171,8 @@ struct Types<'a> {
     /// Label sets of boxes, filters and patterns, by their places.
     sets: FastMap<Key, Rc<Vec<Set>>>,
     memo: HashMap<(NetId, Stream, bool), Stream>,
-    /// Whether the visited component is the first of a network or a branch. If it is an initialiser, it runs
-    /// once at the start; an initialiser in any other place runs once for each record.
+    /// Whether the visited component is the first of a network or a branch. An initialiser that is the first
+    /// component runs once at the start; an initialiser in any other place runs once for each record.
     begins: bool,
     ways: variants::Ways,
     /// Declared signatures, by net; `made` has the shapes that each net emits for each variant.

@@ -1,5 +1,5 @@
-//! Labels that a user gives to keys and paths in the objects of a file, as `NAME=PATH`. They replace the
-//! labels that [`Label::of_key`] makes from keys.
+//! Labels that a user gives to keys and paths in the objects of a file, as `NAME=PATH`. The user's labels
+//! replace those that [`Label::of_key`] makes from keys.
 //!
 //! ```
 //! use thalweg_net::json::{Names, Reader, write_named};

@@ -17,7 +17,7 @@ use crate::lanes::{self, Lanes, Work};
 /// A list or an object that is surely JSON.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Nested {
-    /// The length of its text in bytes.
+    /// The length of the list's or object's text in bytes.
     pub(super) length: usize,
     /// Whether the text contains no line ends or tabs.
     pub(super) is_on_one_line: bool,

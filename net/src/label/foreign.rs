@@ -1,7 +1,7 @@
 //! Keys of data that are no names of labels, encoded as names: each character that a name cannot contain is
 //! `_xHEX_`.
 //!
-//! Names in XML are often encoded in the same way (`_x0020_` for a space); here leading zeros are left out.
+//! Names in XML are often encoded in the same way (`_x0020_` for a space); Thalweg leaves leading zeros out.
 //! In an encoded name, a `_` before an `x` is written as `_x5F_`, so no two keys have the same encoded name.
 //! A key that is already a name is kept, unless it looks like an encoded name.
 

@@ -90,7 +90,7 @@ struct RecordDescribed {
     tag_2: i64,
 }
 
-/// The size of the element for the two events of the network itself.
+/// The size of the element for the events that name the network's input and output.
 const ELEMENT: ElementOptions =
     ElementOptions { block_bytes: 4096, block_count: 2, policy: Policy::Overwrite };
 

@@ -16,7 +16,7 @@ pub struct RecordError {
     pub reason: String,
     /// The stream from which the component read the record.
     pub stream: u64,
-    /// The number of the record in that stream, from 0.
+    /// The number of the record in the stream `stream`, from 0.
     pub index: u64,
     /// The record as it arrived at the component. Without
     /// [`StartOptions::exact_failures`](crate::run::StartOptions) a value that a box had changed in place is

@@ -39,7 +39,7 @@ impl Input {
     }
 
     /// The next records (and marks) in place, at most `max`, and the number in its stream of the first one.
-    /// The first one is never a message, but later ones may be.
+    /// The first record of the slice never has the shape [`ShapeId::MESSAGE`], but later ones may have it.
     #[inline(always)]
     pub(crate) fn upcoming(&mut self, cx: &mut Context<'_>, max: usize) -> (&mut [Record], u64) {
         if self.stream.upcoming(cx, 1).first().is_some_and(|record| record.shape() == ShapeId::MESSAGE) {

@@ -63,9 +63,9 @@ pub use self::nodes::{Elsewhere, FromNode, Got, Opened, Session, ToNode, Ways};
 /// The ends of a running network. The network ends when `input` is dropped and all records have left.
 #[derive(Debug)]
 pub struct Running {
-    /// Records go in here; dropping the input ends the network.
+    /// Records enter the network through this stream; dropping it ends the network.
     pub input: Out<Record>,
-    /// Records come out here.
+    /// Records leave the network through this stream.
     pub output: In<Record>,
     /// The records that failed; the channel closes with the network. The program must read or drop the
     /// channel: when too many records wait, the network waits.
@@ -75,8 +75,8 @@ pub struct Running {
     pub strays: Receiver<StrayLine>,
 }
 
-/// The channels for the failures and stray lines of parts that run here for other nodes; links carry the
-/// records of these parts.
+/// The channels for the failures and stray lines of parts that run on this node for other nodes; links carry
+/// the records of these parts.
 #[derive(Debug)]
 pub struct Serving {
     /// The failed records, as in [`Running::errors`].
@@ -128,8 +128,8 @@ impl Network {
         Ok(Running { input, output, errors, strays })
     }
 
-    /// Runs the parts of the network that other nodes open here, until no more will come. Failures in these
-    /// parts are reported like those of a whole network.
+    /// Runs the parts of the network that other nodes open on this node, until no more will come. Failures in
+    /// these parts are reported like those of a whole network.
     ///
     /// # Errors
     /// The errors of [`Network::start_on`].
@@ -169,7 +169,7 @@ impl Network {
     }
 }
 
-/// Starts the task that unfolds the parts that other nodes open here.
+/// Starts the task that unfolds the parts that other nodes open on this node.
 fn spawn_gate(runtime: &Runtime, shared: Arc<Shared>, elsewhere: Arc<dyn Elsewhere>) {
     let component = shared.program.get(shared.program.main).site;
     let spec = TaskSpec { component, ..TaskSpec::default() };

@@ -166,7 +166,8 @@ impl<'a, 'b> Unfolding<'a, 'b> {
         self.around.task(component, self.parent, self.replica)
     }
 
-    /// Unfolds a component that reads `input`, here or on the node that it is placed on; returns its output.
+    /// Unfolds a component that reads `input`, on this node or on the node where it is placed; returns its
+    /// output.
     pub(crate) fn unfold(
         &mut self,
         id: ComponentId,

@@ -1,8 +1,8 @@
 //! The syntax tree of an S-Net file: the parts of the text, with the span of every part.
 //!
-//! The tree follows the grammar rule by rule (see [`super::parse`]). Names are not resolved here; `check`
-//! does that. The depth of a tree is bounded by the parser ([`super::NESTING_MAX`]), so walking it
-//! recursively is safe.
+//! The tree follows the grammar rule by rule (see [`super::parse`]). The crate's
+//! module `check` resolves names. The depth of a tree is bounded by the parser ([`super::NESTING_MAX`]), so
+//! walking it recursively is safe.
 //!
 //! A tree of a text with errors has holes: [`TopoKind::Missing`] where no topology could be parsed, and empty
 //! signatures and types. A part whose span contains an error may be incomplete.
@@ -66,7 +66,7 @@ pub struct Meta {
 /// `net NAME (signature) { definitions } connect topology;`
 #[derive(Clone, Debug, PartialEq)]
 pub struct NetDef {
-    /// Its name.
+    /// The net's name.
     pub name: Ident,
     /// The declared signature, if any. Labels outside a declared input type bypass the net unchanged.
     pub signature: Option<Signature>,
@@ -81,7 +81,7 @@ pub struct NetDef {
 pub enum NetBody {
     /// `net NAME;`: defined in `NAME.snet`.
     External,
-    /// Defined here.
+    /// The net is defined in the same file.
     Defined {
         /// The definitions between `{` and `}`.
         defs: Vec<Def>,
@@ -93,7 +93,7 @@ pub enum NetBody {
 /// `box NAME ((a, <t>) -> (b) | (c)) { <<< C | … >>> }`
 #[derive(Clone, Debug, PartialEq)]
 pub struct BoxDef {
-    /// Its name.
+    /// The box's name.
     pub name: Ident,
     /// The labels that the box consumes and emits.
     pub signature: BoxSignature,
@@ -222,7 +222,7 @@ impl CommandMode {
 /// `type NAME = {a} | {b};`
 #[derive(Clone, Debug, PartialEq)]
 pub struct TypeDef {
-    /// Its name.
+    /// The name of the type.
     pub name: Ident,
     /// The definition of the name.
     pub of: Type,
@@ -233,7 +233,7 @@ pub struct TypeDef {
 /// `typesig NAME = {a} -> {b};`
 #[derive(Clone, Debug, PartialEq)]
 pub struct TypesigDef {
-    /// Its name.
+    /// The name of the signature.
     pub name: Ident,
     /// The definition of the name.
     pub of: Signature,
@@ -330,7 +330,7 @@ pub enum LabelKind {
 pub struct Label {
     /// Field, tag or binding tag.
     pub kind: LabelKind,
-    /// Its name, without brackets.
+    /// The label's name, without brackets.
     pub name: Name,
 }
 

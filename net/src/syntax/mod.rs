@@ -1,6 +1,6 @@
 //! The S-Net language: text → syntax tree, with all errors of the text.
 //!
-//! Noun: the *file*. Job: parse a text into an [`ast::File`] and report all its errors, each as a
+//! The parser turns a text into an [`ast::File`] and reports all errors of the text, each as a
 //! [`Diagnostic`] with its place. Invariant: any text is parsed to its end, in linear time and bounded stack;
 //! a text without errors gives a tree without holes.
 

@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 use thalweg_box::Out;
 use thalweg_net::Boxes;
 
-/// Their declarations.
+/// The declarations of the boxes of the random networks.
 pub(crate) const DECLARATIONS: [&str; 9] = [
     "box inc ((a) -> (a))",
     "box swap ((a, b) -> (b, a))",

@@ -1,16 +1,17 @@
 //! Types by the language's rules, composed from the parts to the whole.
 //!
 //! For a record's labels, the type of a component gives the labels that the component *asks* for together
-//! with all components after it, or that one of them does not accept the record. So a type is a function. Its
-//! argument is the *continuation*: the labels that all components after this one ask of the records that
-//! leave it. Its value is the labels that the component and the continuation together ask of the records that
-//! enter. The language's definitions of the combinators are then these rules, each of which uses only the
-//! types of the parts:
+//! with all components after it, or that one of them does not accept the record. So a type is a function. The
+//! argument of a type is the *continuation*: the labels that all components after this one ask of the records
+//! that leave it. The value of a type is the labels that the component and the continuation together ask of
+//! the records that enter. The language's definitions of the combinators are then the following rules, each
+//! of which uses only the types of the parts:
 //!
 //! - *Subtyping*: a component that asks for `{a}` accepts every record with `a`.
 //! - *Box, filter* with `v -> w | …`: asks for `v`; the continuation has to accept each `w`. *Flow
-//!   inheritance*: labels that the continuation asks for and `w` does not make are asked of the record
-//!   itself, if they are not in `v` (which is consumed) and are no binding tags (which are not inherited).
+//!   inheritance*: labels that the continuation asks for and that no output variant makes are asked of the
+//!   input record, if the component does not consume them and they are no binding tags (which are not
+//!   inherited).
 //! - `A .. B`: `A`, whose continuation is `B` followed by the continuation of `A .. B`.
 //! - `A | B`: the part that matches best. A part matches by its *variants*: the sets of labels that it
 //!   accepts, and asks for completely, if no component follows. A variant matches a record that has all its
@@ -30,9 +31,9 @@
 //! asked for the least. Nothing here comes from the crate or from the other ways to find types.
 //!
 //! **Guards.** The language does not define the type of a guard, whose value is known only when the network
-//! runs. Here a record is accepted if some outcome of the guards lets all its descendants through. No guard
-//! is trusted to keep a record inside for ever, and components that no outcome of the guards can reach ask
-//! for nothing.
+//! runs. In this module a record is accepted if some outcome of the guards lets all its descendants through.
+//! No guard is trusted to keep a record inside for ever, and components that no outcome of the guards can
+//! reach ask for nothing.
 
 use std::collections::BTreeSet;
 
@@ -112,10 +113,11 @@ fn settled(mut at: Rest, next: impl Fn(&Rest) -> Rest) -> Rest {
 }
 
 /// The labels that a loop (a star or a feedback) asks for, as a fixed point. `next` computes them from the
-/// labels asked of records that certainly go round, and of those that do so if a guard holds. The first fixed
-/// point is whether a record is accepted at all: the certain part begins with every record and shrinks, the
-/// guarded part begins with none and grows, because no guard is trusted to keep a record inside for ever. The
-/// second fixed point is the set of labels asked of accepted records, and grows from nothing.
+/// labels asked of records that certainly go round, and of those that go round if a guard holds. The function
+/// computes two fixed points. The first says which records the loop accepts: the certain part begins with
+/// every record and shrinks, the guarded part begins with none and grows, because no guard is trusted to keep
+/// a record inside for ever. The second is the set of labels asked of accepted records, and grows from
+/// nothing.
 fn round(world: World, next: impl Fn(&Rest, &Rest) -> Rest) -> Rest {
     let only_taken = |rest: Rest| rest.into_iter().map(|asked| asked.map(|_| 0)).collect::<Rest>();
     let taken = settled(each(world, |_| None), |open| {

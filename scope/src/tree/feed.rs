@@ -84,8 +84,8 @@ impl ScopeFeed {
     /// All events of the space or session in this directory.
     ///
     /// # Errors
-    /// When the directory holds neither, or it cannot be read. Unreadable spaces of a session are left out;
-    /// if all are unreadable, that is an error.
+    /// When the directory holds neither a space nor a session, or cannot be read. Unreadable spaces of a
+    /// session are left out; if all are unreadable, that is an error.
     pub fn of(path: impl AsRef<Path>) -> Result<ScopeFeed, thalweg_space::Error> {
         let path = path.as_ref();
         ScopeFeed::made(Target::of(path), Leaf::default(), Inner::Path(PathFeed::open(path)?))
@@ -242,8 +242,8 @@ impl Feed for ScopeFeed {
                     elements.insert((place, writer), fits);
                     fits
                 }
-                // A gap before the first event of its writer is handed over, because its events may be
-                // selected ones.
+                // A gap before the first event of its writer is handed over, because the leaf may select the
+                // events that the gap stands for.
                 (Some(_), None, None) => true,
             };
             if is_kind && is_element {

@@ -91,7 +91,7 @@ enum Node {
 }
 
 impl Scope {
-    /// Opens a view on the target's processes. Each pull looks for further ones.
+    /// Opens a view on the target's processes. Each pull looks for further processes.
     ///
     /// # Errors
     /// When the view is invalid, or the target has no space.
@@ -174,12 +174,12 @@ impl Scope {
         self.leaves.iter_mut().for_each(Gatherer::reshape);
     }
 
-    /// Its shape.
+    /// The shape of the scope.
     pub fn shape(&self) -> Shape {
         self.shape
     }
 
-    /// Its view.
+    /// The view of the scope.
     pub fn view(&self) -> &View {
         &self.view
     }

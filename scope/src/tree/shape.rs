@@ -13,7 +13,7 @@ pub struct Shape {
     /// The number of events that are read of a source before operators run on them: 64 to 1,048,576.
     pub batch: usize,
     /// The approximate limit of tuples that a source gives in one pull; the next pulls return the rest. All
-    /// sources together give at most four million, or 256 MiB.
+    /// sources together give at most four million tuples, or 256 MiB, in one pull.
     pub buffer: usize,
 }
 

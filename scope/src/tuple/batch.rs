@@ -232,7 +232,7 @@ impl<'b> Tuple<'b> {
         self.head
     }
 
-    /// Its kind.
+    /// The kind of the tuple.
     pub fn kind(&self) -> &'b TupleKind {
         let kinds = &self.batch.legend.kinds;
         kinds.get(usize::from(self.head.kind)).unwrap_or(&kinds[usize::from(KIND_GAP)])

@@ -66,7 +66,7 @@ pub struct TupleKind {
     pub name: String,
     /// What a tuple of the kind means.
     pub doc: String,
-    /// Its fields; each is a word of every tuple of the kind, in this order.
+    /// The fields of the kind; each is a word of every tuple of the kind, in this order.
     pub fields: Vec<Field>,
 }
 

@@ -5,7 +5,7 @@ use super::tree::View;
 /// A built-in view.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BuiltIn {
-    /// Its name.
+    /// The view's name.
     pub name: &'static str,
     /// The text of the view, which users may copy and change.
     pub text: &'static str,

@@ -23,7 +23,7 @@ use crate::operators::Every;
 /// ```
 #[derive(Clone, Debug)]
 pub struct View {
-    /// Its name.
+    /// The view's name.
     pub name: String,
     /// The question that the view answers, in a sentence.
     pub about: String,

@@ -34,7 +34,7 @@ pub(crate) struct Division {
 }
 
 impl Division {
-    /// The division of a kind with fields of these offsets and widths in bytes, in `words` words.
+    /// How `words` words of an event are divided, if the fields have these offsets and widths in bytes.
     pub(crate) fn new(fields: impl IntoIterator<Item = (usize, usize)>, words: usize) -> Division {
         let mut widths = Vec::new();
         let mut at = 0;

@@ -1,4 +1,5 @@
-//! The divisions of an element's kinds into fields, from the catalog of its writer.
+//! How the bytes of events are divided into fields, for each kind of an element, from the catalog of its
+//! writer.
 
 use super::chunk::Division;
 use crate::catalog::{CatalogReader, FieldInfo, Record};
@@ -8,7 +9,7 @@ use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
 
-/// The divisions of the kinds of one catalog that were read so far.
+/// How events of each kind of one catalog are divided into fields, for the kinds that were read so far.
 #[derive(Debug)]
 pub(crate) struct KindDivisions {
     catalog: CatalogReader,

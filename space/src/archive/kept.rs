@@ -216,10 +216,10 @@ impl Kept {
         Some((before, after))
     }
 
-    /// Finds chunks that can be skipped. These chunks begin at this position (the beginning of a block), end
-    /// before the limit, and have only events of kinds that are left out. Returns the position after them,
-    /// where a block begins, and how many events they have; `None` if the first chunk cannot be skipped. In
-    /// these chunks no other writer takes the element over.
+    /// Finds chunks that can be skipped. Chunks can be skipped if they begin at the given position (the
+    /// beginning of a block), end before the limit, have only events of kinds that are left out, and no other
+    /// writer takes the element over in them. Returns the position after the skipped chunks, where a block
+    /// begins, and how many events they have; `None` if the first chunk cannot be skipped.
     pub(crate) fn passed(
         &self,
         id: ElementId,

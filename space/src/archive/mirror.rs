@@ -169,7 +169,8 @@ fn check_directory(identity: &File, path: &Path, directory: &Path) -> Result<(),
         }
         Err(e) if e.kind() == std::io::ErrorKind::NotFound => {
             let mut entries = std::fs::read_dir(directory).map_err(|e| Error::io("read", directory, e))?;
-            // These files may be from a recorder that was killed just after its start, so they are accepted.
+            // Files of an archive without a copied identity may be from a recorder that was killed just after
+            // its start, so they are accepted.
             let foreign = entries.find(|entry| {
                 entry.as_ref().is_ok_and(|entry| {
                     let name = entry.file_name();

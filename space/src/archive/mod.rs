@@ -64,11 +64,11 @@ pub struct ArchiveOptions {
     pub chunk_bytes: usize,
     /// How long events may wait until they are written. Zero: each step writes all blocks that are complete.
     pub interval: Duration,
-    /// Whether events that have waited for this time are written up to the last one (instead of the last
-    /// complete block) and synced to the disk. If so, only the events of the last interval are lost when the
-    /// machine fails.
+    /// Whether events that have waited as long as `interval` are written up to the last one (instead of the
+    /// last complete block) and synced to the disk. If so, only the events of the last interval are lost when
+    /// the machine fails.
     pub is_synced: bool,
-    /// The most bytes of all segments together. Beyond that, the oldest segments are removed.
+    /// The most bytes of all segments together. If the segments have more bytes, the oldest are removed.
     pub bytes_max: Option<u64>,
     /// The age at which a segment is removed.
     pub age_max: Option<Duration>,

@@ -164,8 +164,8 @@ fn read_block(model: &Model, number: u64, head: u64) -> Option<Vec<u64>> {
     Some(counts)
 }
 
-/// An event that holds a number and its successor. In the model's small blocks it has two parts, unless it
-/// begins a block.
+/// An event that holds a number and its successor. In the model's small blocks such an event has two parts,
+/// unless the event begins a block.
 struct Pair(u64);
 
 impl Kind for Pair {

@@ -213,7 +213,7 @@ impl Blocks {
         Ok(header)
     }
 
-    /// The number of its writer's [`Policy`](crate::Policy), which states what happens when the oldest block
+    /// The number of the element's [`Policy`](crate::Policy), which states what happens when the oldest block
     /// was not read.
     pub(crate) fn policy(&self) -> u32 {
         self.fixed.policy

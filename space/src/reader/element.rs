@@ -21,7 +21,7 @@ use std::sync::Arc;
 pub struct WriterInfo {
     /// The number of the element's current or latest writer.
     pub number: u32,
-    /// Its name.
+    /// The writer's name.
     pub name: String,
     /// The thread that made the writer.
     pub thread: u32,
@@ -119,8 +119,8 @@ pub(super) struct ElementReader {
     /// Number of the block in the buffer, and the position that it begins at.
     buffered: Option<u64>,
     buffer_start: u64,
-    /// An event that was not read to its last part yet, with its arguments so far. Boxed, because such events
-    /// are rare.
+    /// An event that was not read to its last part yet, with its arguments so far. Boxed, because events
+    /// that are read in several parts are rare.
     begun: Option<Box<Found>>,
     long: Vec<u8>,
     base: u64,
@@ -313,9 +313,9 @@ impl ElementReader {
         before
     }
 
-    /// Applies an outline to all blocks that end before its time. The block that holds the time is read
-    /// without the outline, because an event may depend on data that an earlier event of the same block
-    /// states.
+    /// From now on leaves out the events of the kinds that the outline leaves out, in all blocks that end
+    /// before the outline's time. The block that holds the time is read without the outline, because an event
+    /// may depend on data that an earlier event of the same block states.
     pub(super) fn outline(&mut self, outline: Outline) {
         if self.whole_from.is_none_or(|from| self.position < from) {
             self.outline = Some(outline);

@@ -182,8 +182,8 @@ impl PathFeed {
     /// Opens the space or session in the directory `path`.
     ///
     /// # Errors
-    /// Fails when the directory holds neither, or it cannot be read. Unreadable spaces of a session are left
-    /// out; if all are unreadable, that is an error.
+    /// Fails when the directory holds neither a space nor a session, or cannot be read. Unreadable spaces of
+    /// a session are left out; if all are unreadable, that is an error.
     pub fn open(path: impl AsRef<Path>) -> Result<PathFeed, Error> {
         if !path.as_ref().join(MANIFEST).is_file() {
             return Ok(PathFeed::Space(Box::new(SpaceFeed::open(path)?)));

@@ -33,7 +33,7 @@ pub struct Info {
     pub host: String,
     /// The command line.
     pub command: String,
-    /// The clock of its events.
+    /// The clock of the space's events.
     pub clock: Clock,
     /// The latest time, in ticks, at which the process recorded that it was alive.
     pub lived_ticks: u64,

@@ -47,7 +47,7 @@ impl LiveView {
         is(self.kind.as_deref(), self.code, spec)
     }
 
-    /// The name of its kind; nothing where the space does not describe it.
+    /// The name of the row's kind; empty where the space does not describe the kind.
     pub fn kind_name(&self) -> &str {
         self.kind.as_ref().map_or("", |kind| &kind.name)
     }

@@ -12,12 +12,12 @@ use std::path::{Path, PathBuf};
 /// A process of a session, as the manifest describes it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Member {
-    /// The UUID of its space. A space's UUID, a writer's number and a sequence number together identify an
-    /// event globally.
+    /// The UUID of the process's space. A space's UUID, a writer's number and a sequence number together
+    /// identify an event globally.
     pub uuid: [u8; 16],
     /// The name of the process's space.
     pub name: String,
-    /// The directory of its space, below the session's.
+    /// The directory of the process's space, below the session's directory.
     pub directory: String,
     /// The process id.
     pub pid: u32,

@@ -128,7 +128,7 @@ pub struct ProbeView {
 pub struct SiteInfo {
     /// The reference to the site.
     pub id: SiteRef,
-    /// The site that contains it, or none.
+    /// The site that contains this site, or none.
     pub parent: SiteRef,
     /// The name of the site.
     pub name: String,

@@ -49,8 +49,8 @@ fn shares_time(number: u64) -> bool {
 }
 
 fn time_of(number: u64) -> u64 {
-    // Two such events are 2^20 ticks apart, so an event with its full time is needed every few thousand
-    // events.
+    // Two events that do not share a time are 2^20 ticks apart, so an event with its full time is needed
+    // every few thousand events.
     (number - u64::from(shares_time(number))) << 20
 }
 

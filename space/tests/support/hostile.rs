@@ -158,8 +158,8 @@ pub(crate) fn write_all_ways(path: &Path) {
 pub(crate) struct Template {
     path: PathBuf,
     files: Vec<(String, Vec<u8>)>,
-    /// The files that may differ from `files`. Only these are restored, because writing all files would take
-    /// most of the time.
+    /// The files that may differ from `files`. Only the files that may differ are restored, because writing
+    /// all files would take most of the time.
     touched: Mutex<BTreeSet<PathBuf>>,
     /// Whether files may have been added or removed.
     is_listing_touched: AtomicBool,

@@ -76,8 +76,8 @@ pub(crate) struct Simple {
 /// The time for which a command holds.
 #[derive(clap::Args)]
 pub(crate) struct Lease {
-    /// Undo the command after this time, such as 500ms, 10s, 2min. The run itself undoes it, unless another
-    /// command came meanwhile.
+    /// Undo the command after this time, such as 500ms, 10s, 2min. The run itself undoes the command, unless
+    /// another command came meanwhile.
     #[arg(long = "for", value_name = "TIME", value_parser = time)]
     pub(crate) lasts: Option<Duration>,
 }

@@ -45,7 +45,7 @@ pub(crate) struct Look {
 pub(crate) enum Sort {
     /// The busiest tasks, and the streams with the most messages, first.
     Load,
-    /// Along the streams, from the source to the sink.
+    /// In the order in which messages pass, from the source to the sink.
     Flow,
     /// By name.
     Name,

@@ -317,11 +317,11 @@ enum OnError {
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Mapping {
-    /// Neighbours share a worker.
+    /// Tasks that are neighbours in the network share a worker.
     Contiguous,
-    /// Each task on the next worker.
+    /// Each new task goes to the next worker in turn.
     RoundRobin,
-    /// Each task on the worker with the fewest.
+    /// Each new task goes to the worker whose tasks are expected to have the least work.
     LeastLoaded,
 }
 
@@ -329,9 +329,9 @@ enum Mapping {
 enum Monitor {
     /// Record only the tasks and streams that exist, and totals at the end.
     Off,
-    /// Counters and times, readable while it runs.
+    /// Record counters and times, which can be read while the network runs.
     Metrics,
-    /// Every dispatch of every task, too.
+    /// Record also every dispatch of every task.
     Full,
 }
 

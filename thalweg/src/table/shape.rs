@@ -11,7 +11,7 @@ pub(crate) struct ShapeArguments {
     #[arg(long, value_name = "TITLE,…", value_delimiter = ',', conflicts_with = "json")]
     columns: Option<Vec<String>>,
     /// Show all columns of tables, and full names, however narrow the terminal is. Output into a pipe always
-    /// has all of them.
+    /// has all columns and full names.
     #[arg(long)]
     pub(crate) wide: bool,
 }

@@ -120,7 +120,7 @@ mod tests {
         check(&["net/alpha", "net/beta"], 20, &["net/alpha", "net/beta"]);
         // Only middles are shortened, as long as the names stay different.
         check(&["net/a/long/path/left", "net/a/long/path/right"], 14, &["net/…path/left", "net/…ath/right"]);
-        // These names differ in the middle, so that part is kept.
+        // The two names differ in the middle, so the part in which they differ is kept.
         check(
             &["network/rounds/star[1]/filter/at/the/end", "network/rounds/star[12]/filter/at/the/end"],
             20,

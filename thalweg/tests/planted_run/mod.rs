@@ -55,7 +55,7 @@ struct Stage {
 }
 
 impl Stage {
-    /// Writes the messages still to be written. Returns whether there was room for all.
+    /// Writes the messages still to be written. Returns whether there was room for all of these messages.
     fn pay(&mut self, cx: &mut Context<'_>) -> bool {
         while self.owes > 0 {
             let output = &mut self.outputs[self.next_output];

@@ -292,8 +292,8 @@ impl Controller {
         first || gone_on >= seen.lasted / 2.0
     }
 
-    /// Handles a window without a measurement. A trial ends after several such windows, because it cannot be
-    /// judged.
+    /// Handles a window without a measurement. A trial ends after several windows without a measurement,
+    /// because it cannot be judged.
     fn blind(&mut self) -> Order {
         self.blind += 1;
         match self.trial.take_if(|_| self.blind >= self.policy.blind_max) {

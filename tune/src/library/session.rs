@@ -717,7 +717,7 @@ impl Session<'_, '_> {
         self.library.pinned.contains(setting) || self.pinned.contains(setting)
     }
 
-    /// Carries out the orders that have arrived. Each is answered, also when the order cannot be carried out.
+    /// Carries out the orders that have arrived. Each order is answered, even if it cannot be carried out.
     fn obey(&mut self) -> Result<(), String> {
         let Some(mailbox) = &self.library.orders else { return Ok(()) };
         loop {

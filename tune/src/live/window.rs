@@ -55,7 +55,7 @@ pub struct TaskIn {
     pub id: u64,
     /// The component's path, and the replica in brackets if there are several.
     pub name: String,
-    /// The kind of its component, such as `box` or `source`.
+    /// The kind of the task's component, such as `box` or `source`.
     pub kind: String,
     /// The number of the task's component.
     pub component: u64,

@@ -30,7 +30,7 @@ pub(super) fn events(kinds: &[Description]) -> Result<String> {
     out += "/// A kind as it is looked for in a catalog.\npub(crate) struct KnownKind {\n    pub(crate) name: &'static str,\n";
     out += "    pub(crate) fields: &'static [FieldSpec],\n}\n\n";
     observation(&mut out, kinds);
-    out += "/// A field that is looked for.\npub(crate) const fn field(name: &'static str, field_type: FieldType) -> FieldSpec {\n";
+    out += "/// The specification of a field that readers look for in a catalog.\npub(crate) const fn field(name: &'static str, field_type: FieldType) -> FieldSpec {\n";
     out += "    FieldSpec { name, field_type, unit: \"\", doc: \"\", choices: &[], absent: None }\n}\n\n";
     for kind in kinds {
         structure(&mut out, kind);
@@ -61,7 +61,7 @@ pub(super) fn rows(rows: &[Description]) -> Result<String> {
         )
         .expect("a text");
     }
-    out += "];\n\nimpl Row {\n    /// The row, of the kind at place `number` of [`ROWS`].\n";
+    out += "];\n\nimpl Row {\n    /// The row as the type of the kind at place `number` of [`ROWS`].\n";
     out += "    pub(crate) fn read(number: usize, cells: &Cells, view: &LiveView) -> Option<Row> {\n        Some(match number {\n";
     for (n, row) in rows.iter().enumerate() {
         let (short, name) = (short_name(row), type_name(row));
@@ -81,7 +81,7 @@ fn row_structure(out: &mut String, row: &Description) {
     let name = type_name(row);
     doc(out, "", &row.doc);
     writeln!(out, "#[derive(Clone, Copy, Debug, Default, PartialEq)]\npub struct {name} {{").expect("a text");
-    *out += "    /// Its id.\n    pub id: u64,\n";
+    *out += "    /// The id of the object that the row shows.\n    pub id: u64,\n";
     for field in &row.fields {
         doc(out, "    ", &field.doc);
         writeln!(out, "    pub {}: {},", field_name(field), rust_type(row, field)).expect("a text");
@@ -158,13 +158,13 @@ fn observation(out: &mut String, kinds: &[Description]) {
         let text = format!("KnownKind {{ name: {:?}, fields: {name}::FIELDS }},", kind.name);
         writeln!(out, "    {text}").expect("a text");
     }
-    *out += "];\n\nimpl Observation {\n    /// The place of its kind in [`KINDS`].\n    #[inline]\n";
+    *out += "];\n\nimpl Observation {\n    /// The place of the event's kind in [`KINDS`].\n    #[inline]\n";
     *out += "    pub(crate) fn number(&self) -> u16 {\n        match self {\n";
     for (n, name) in names.iter().enumerate() {
         writeln!(out, "            Observation::{name}(_) => {n},").expect("a text");
     }
-    *out +=
-        "        }\n    }\n\n    /// The event, of the kind at place `number` of [`KINDS`].\n    #[inline]\n";
+    *out += "        }\n    }\n\n    /// The event as the type of the kind at place `number` of [`KINDS`].\n";
+    *out += "    #[inline]\n";
     *out += "    pub(crate) fn read(number: u16, fields: &Fields, event: &Event<'_>, texts: &mut Texts) -> Option<Observation> {\n";
     *out += "        Some(match number {\n";
     for (n, (kind, name)) in kinds.iter().zip(&names).enumerate() {
@@ -321,7 +321,7 @@ fn choices(out: &mut String, kind: &Description, field: &DescribedField) {
         let default = if n == 0 { "    #[default]\n" } else { "" };
         writeln!(out, "{default}    {},", camel_case(choice)).expect("a text");
     }
-    *out += "    /// One that this version does not know.\n    Unknown,\n}\n\n";
+    *out += "    /// A value that this version of the reader does not know.\n    Unknown,\n}\n\n";
     writeln!(
         out,
         "impl {name} {{\n    #[inline]\n    fn of(number: u64) -> {name} {{\n        match number {{"

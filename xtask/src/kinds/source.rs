@@ -17,7 +17,8 @@ pub(super) fn kinds(folder: &Path) -> Result<Vec<Description>> {
     for path in rust_files(folder)? {
         let text =
             std::fs::read_to_string(&path).with_context(|| format!("could not read {}", path.display()))?;
-        // Files without such a struct are skipped, and parsing them would take most of the time.
+        // Files without a struct that derives `Kind` or `Row` are skipped, because parsing them would take
+        // most of the time.
         if text.contains("#[derive(") && ["Kind", "Row)"].iter().any(|name| text.contains(name)) {
             let file =
                 syn::parse_file(&text).with_context(|| format!("could not parse {}", path.display()))?;

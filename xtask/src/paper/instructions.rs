@@ -12,7 +12,7 @@ use std::process::Command;
 /// for the turn to process as many messages.
 const SLOWLY: [&str; 4] = ["--workers", "1", "--quantum-us", "5000"];
 /// Under valgrind messages take so long that the runtime would time each of them; this setting switches the
-/// timing of single messages off. A build without probes has no such setting.
+/// timing of single messages off. A build without probes has no setting `exec.clock_budget`.
 const UNTIMED: [&str; 2] = ["--set", "exec.clock_budget=0"];
 
 /// Prints the table: each case runs on one worker, with its input for counting and with twice that input, and

@@ -1,4 +1,4 @@
-//! `cargo xtask paper mate`: measures the settings that MATE (A. Morajko, O. Morajko, T. Margalef and E.
+//! `cargo xtask paper mate`: measures the settings that MATE (Morajko, Morajko, Margalef and
 //! Luque) tuned in programs of PVM: the route of messages, their encoding, and the size of fragments (Tables
 //! 1 to 3); as Markdown.
 //!

@@ -315,7 +315,7 @@ fn places(journal: &Journal, seed: u64) -> BTreeMap<usize, usize> {
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Gained {
     gain: f64,
-    /// The lower end of an interval that holds nine of ten such gains.
+    /// The lower end of the interval that holds nine of ten gains, given the noise of the trials.
     least: f64,
     /// The upper end of the interval.
     most: f64,

@@ -77,7 +77,7 @@ impl ElementType {
 
 /// A type that an array's elements can have.
 pub trait Element: Copy + sealed::Sealed + 'static {
-    /// Its code.
+    /// The code of the element type.
     const TYPE: ElementType;
 }
 
@@ -133,7 +133,7 @@ impl Array {
         Array(Block::new(&ARRAY_TABLE, data, bytes as u64, words.capacity() as u64, form))
     }
 
-    /// The type of its elements. An array whose element type is unknown here counts as bytes.
+    /// The type of the array's elements. An array whose element type is unknown here counts as bytes.
     pub fn element_type(&self) -> ElementType {
         ElementType::of_code(self.0.header().form & 0xff).unwrap_or(ElementType::U8)
     }
@@ -148,7 +148,7 @@ impl Array {
         self.0.header().length as usize / self.element_type().bytes()
     }
 
-    /// Whether it has no elements.
+    /// Whether the array has no elements.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

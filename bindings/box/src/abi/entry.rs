@@ -326,7 +326,8 @@ impl<E: Display> Outcome for Result<(), E> {
     }
 }
 
-/// A function that can be a box: its arguments, then the output. `Arguments` is a tuple of their types.
+/// A function that can be a box: its arguments, then the output. `Arguments` is the tuple of the arguments'
+/// types.
 pub trait BoxFunction<Arguments>: Send + Sync + 'static {
     /// The number of arguments.
     const COUNT: usize;

@@ -61,7 +61,7 @@ unsafe impl Send for EventKind {}
 // SAFETY: texts and fields are `'static`, and the other fields are atomic or never change.
 unsafe impl Sync for EventKind {}
 
-/// The receiver of the events of a kind. The memory after the function belongs to the program.
+/// The receiver of the events of a kind. The program may keep data of its own in memory after this struct.
 #[repr(C)]
 #[derive(Debug)]
 pub struct EventHost {
@@ -89,11 +89,11 @@ impl From<f64> for Word {
 /// The library's description of a kind.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EventSpec {
-    /// Its name in the library.
+    /// The kind's name in the library.
     pub name: String,
-    /// The meaning of such an event.
+    /// The meaning of an event of the kind.
     pub doc: String,
-    /// Its fields: name, unit, whether it is a float.
+    /// The kind's fields, each with its name, its unit, and whether it is a float.
     pub fields: Vec<(String, String, bool)>,
 }
 

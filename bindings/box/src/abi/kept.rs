@@ -181,7 +181,8 @@ impl Keep for Keeper {
     }
 }
 
-/// Keeps a value of this kind in memory that cannot simply be marked; returns the kind of the kept value.
+/// Prevents a value of this kind from being freed, if the value cannot simply be marked; returns the kind of
+/// the kept value.
 #[inline(never)]
 fn keep(kind: u64, references: &AtomicU64, exact: bool) -> u64 {
     if references.load(Ordering::Acquire) != 1 {

@@ -158,7 +158,7 @@ impl LibraryTable {
         unsafe { listed(self.parameters, self.parameter_count).iter().map(|parameter| &**parameter) }
     }
 
-    /// The kinds of events that its boxes write.
+    /// The kinds of events that the library's boxes write.
     pub fn events(&self) -> impl Iterator<Item = &EventKind> {
         // SAFETY: as in `boxes`; each pointer points to a kind.
         unsafe { listed(self.events, self.event_count).iter().map(|kind| &**kind) }

@@ -43,15 +43,15 @@ unsafe impl Sync for Parameter {}
 /// The library's description of a parameter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ParameterSpec {
-    /// Its name in the library.
+    /// The parameter's name in the library.
     pub name: String,
-    /// The unit of its value, or an empty text.
+    /// The unit of the parameter's value, or an empty text.
     pub unit: String,
-    /// What it does.
+    /// What the parameter does.
     pub doc: String,
-    /// Its smallest and largest value.
+    /// The smallest and the largest value that the parameter can have.
     pub range: RangeInclusive<u64>,
-    /// Its value at the start.
+    /// The parameter's value at the start.
     pub value: u64,
 }
 

@@ -92,8 +92,8 @@ impl Parts {
         }
     }
 
-    /// The moves, and whether they certainly gain. Moves of heavy replicas, and of light replicas back to
-    /// their siblings, do.
+    /// The moves, and whether they certainly gain. Moves of heavy replicas certainly gain, and so do moves of
+    /// light replicas back to their siblings.
     pub(super) fn moves(&self, load: Vec<u64>) -> (Vec<(u32, u32)>, bool) {
         let gathered = self.gathered();
         let is_gathering = !gathered.is_empty();

@@ -26,7 +26,7 @@ fn who_shares_a_lock_takes_turns_and_gains_by_doing_without() {
     // On one worker no task waits for the lock.
     model.tasks[1].place = Place::Worker(0);
     assert!(close(run(&model).lasted_ns, 2.0 * 500.0 * 10e3, 0.02));
-    // If they wait for different locks, each waits for the recorded time.
+    // If the two tasks wait for different locks, each waits for the recorded time.
     let unshared = model.without_locks().expect("some wait for locks");
     assert!(close(unshared.tasks[0].busy_ns(), 500.0 * 20e3, 1e-6));
     assert!(unshared.without_locks().is_none());

@@ -123,7 +123,7 @@ impl Flow {
         holds(&self.lost, label) || self.unbound && is_binding(label)
     }
 
-    /// The record that would be here if the input had these labels in addition.
+    /// The flow that would arrive at the same place if the input record also had these labels.
     fn with(&self, labels: &[Id]) -> Flow {
         let mut flow = self.clone();
         for &label in labels {
@@ -236,8 +236,8 @@ impl Types<'_> {
             search.found.extend(first);
             return search.found.into_iter().collect();
         }
-        // Further labels may route a record another way inside a part. The search for such labels stops when
-        // half of all work is used up, so that enough is left for the required tries.
+        // Further labels may route a record another way inside a part. The search for further labels stops
+        // when half of all work is used up, so that enough is left for the required tries.
         search.left = FURTHER_TRIES_MAX;
         let (mut looked_at, sure) = (BTreeSet::new(), search.found.clone());
         while search.left > 0 && self.work < self.work_max / 2 {

@@ -65,7 +65,7 @@ enum Kind {
     All,
     /// A guard chooses the successor. Without successors no record gets further.
     Any,
-    /// A record leaves the component here.
+    /// A record leaves the component at this step.
     Out(Flow),
 }
 

@@ -16,8 +16,8 @@ pub(super) struct Link {
     started: Condvar,
     unanswered: Mutex<Unanswered>,
     answered: Condvar,
-    /// The number of records that have passed the feeder. The feeder writes it, under the lock of `writing`;
-    /// a task that reads it without the lock may see a smaller number.
+    /// The number of records that have passed the feeder. The feeder writes the number under the lock of
+    /// `writing`; a task that reads the number without the lock may see a smaller one.
     sent: AtomicU64,
     /// Whether the feeder sends nothing more until answers come. The feeder writes this flag; its readers use
     /// it only as a hint.

@@ -102,8 +102,8 @@ pub(super) enum Came {
 pub(super) struct Process {
     child: Child,
     stdout: BufReader<ChildStdout>,
-    /// Whether the process was waited for. As long as it was not waited for, no other process can get its
-    /// process id.
+    /// Whether the process was waited for (`waitpid`). Until a process was waited for, no other process can
+    /// get its process id.
     is_waited_for: bool,
     /// The thread that writes the rest of the process's input; returns whether the process read all of it.
     feeding: Option<JoinHandle<bool>>,

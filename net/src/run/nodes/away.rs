@@ -287,7 +287,7 @@ impl PartReceiver {
     }
 }
 
-/// Writes the records from another node into a part that the node has opened here.
+/// Writes the records from another node into a part that the node has opened on this node.
 pub(crate) fn enter(blocking: &mut Blocking, mut from: Box<dyn FromNode>, mut out: Out<Record>) {
     let mut decoder = Decoder::default();
     loop {

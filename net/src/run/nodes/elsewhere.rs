@@ -61,15 +61,15 @@ pub trait Elsewhere: Send + Sync + fmt::Debug {
     /// The node cannot be reached; the text gives the reason.
     fn open(&self, node: usize, opening: &[u8]) -> Result<Ways, String>;
 
-    /// Waits for the next part that another node opens here; `None` if no more will come.
+    /// Waits for the next part that another node opens on this node; `None` if no more will come.
     fn opened(&self) -> Option<Opened>;
 
-    /// Announces that all records have left the network, so no more parts will be opened here:
+    /// Announces that all records have left the network, so no more parts will be opened on this node:
     /// [`Elsewhere::opened`] ends.
     fn close(&self);
 
-    /// Announces that all tasks here have ended, and waits for the other nodes. When this method returns, all
-    /// failures on the other nodes were reported.
+    /// Announces that all tasks of this node have ended, and waits for the other nodes. When this method
+    /// returns, all failures on the other nodes were reported.
     fn end(&self);
 }
 

@@ -186,8 +186,8 @@ impl ExitCollector {
         self.open.clear();
         self.open.push(0);
         self.reached = 1;
-        // The exits after the first belong to replicas that may have been folded back. The last of these
-        // exits ends last, so if it has ended, all of them have.
+        // The exits after the first belong to replicas that may have been folded back. The last exit ends
+        // last, so if it has ended, all exits have.
         while self.exits.len() > 1 && self.exits.last().is_some_and(In::ended) {
             self.exits.pop();
         }

@@ -118,7 +118,7 @@ pub(crate) struct Arguments {
     /// Record every call of the functions of --time as an event in the space, for `thalweg calls`, `events` and `record`.
     #[arg(long, requires = "time", conflicts_with_all = ["first", "last"])]
     events: bool,
-    /// Count, time and change only calls for which this holds: an argument, from 0 on, compared with a number.
+    /// Count, time and change only calls whose argument N, counted from 0, compares with the number as given.
     #[arg(long, value_name = "argN > NUMBER", value_parser = wishes::condition)]
     when: Option<Condition>,
     /// Give an argument of a function another value on entry; arguments are counted from 0.
@@ -133,7 +133,7 @@ pub(crate) struct Arguments {
     /// Call a function once, with integers, in a thread that enters a function in which threads wait.
     #[arg(long, value_name = "FUNCTION(…)", value_parser = wishes::call)]
     call: Vec<CallText>,
-    /// Make the call where a thread enters this function instead.
+    /// Make the function call of --call in a thread that enters this function.
     #[arg(long, value_name = "FUNCTION", requires = "call")]
     at: Vec<String>,
     /// The longest time to wait for a thread that makes the call.
@@ -145,13 +145,13 @@ pub(crate) struct Arguments {
     /// Detach after this time.
     #[arg(long = "for", value_name = "TIME", value_parser = time)]
     lasts: Option<Duration>,
-    /// Remove the points that cost most until the rest costs less than this part of one processor.
+    /// Remove the points that cost most until the remaining points cost less than this part of one processor.
     #[arg(long, value_name = "PERCENT")]
     budget: Option<f64>,
     /// State that the filter of the program's system calls (seccomp) permits those that attaching needs.
     #[arg(long)]
     filtered: bool,
-    /// Keep the space with the figures when this ends.
+    /// Keep the space with the figures when this command ends.
     #[arg(long)]
     keep: bool,
     /// List the processes that are attached to.

@@ -124,8 +124,8 @@ fn page(path: &Path, window: Option<Span>, top: usize) -> Result<(Page, Processe
         .and_then(|reader| reader.settings())
         .map(|all| settings(&all))
         .unwrap_or_default();
-    // A page of a part of the run has no stories and calls, because stories count time from the beginning of
-    // the run, and calls are those of the whole run.
+    // A page about a part of the run shows no paths of messages, because their times count from the beginning
+    // of the run, and no calls, because calls are analysed for the whole run only.
     if window.is_none() {
         page.stories = told(path, &page.report, &lanes.entries(&clocks))?;
         later(&mut page.stories, &lanes.later(&clocks));

@@ -523,7 +523,7 @@ mod tests {
         for cell in ["round[3]", "number 4711 {block, <k>=3}, and 11 others", "round[1]", "21.0 %"] {
             assert!(behind.contains(cell), "{cell} in {behind}");
         }
-        // A report of a run in which no record stands out has no such tables.
+        // A report of a run in which no record stands out has no tables of expensive records.
         let mut even = report();
         even.expensive.clear();
         even.waiting.behind.clear();

@@ -98,9 +98,9 @@ impl Desk {
         &mut self.arguments
     }
 
-    /// Calls a box; returns whether it succeeded. All records that it emitted but the last one were passed to
-    /// `host`; [`Desk::emitted`] returns the last one, even if the box failed after it. After the call, the
-    /// arguments must be released ([`Desk::settle`]) or taken back ([`Desk::give_back`]).
+    /// Calls a box; returns whether it succeeded. All records that the box emitted but the last one were
+    /// passed to `host`; [`Desk::emitted`] returns the last one, even if the box failed after it. After the
+    /// call, the arguments must be released ([`Desk::settle`]) or taken back ([`Desk::give_back`]).
     #[inline]
     pub fn call<H: Host>(&mut self, entry: &BoxEntry, host: &mut H) -> bool {
         let keeper = self.keeper();
@@ -179,9 +179,9 @@ impl Desk {
 
     /// Calls a box with records in sequence. The slots of a record hold the arguments and receive the output,
     /// according to `place`. The calls stop at the first one that does not emit exactly one record of the
-    /// first variant. Returns the number of calls before that one, and whether the last call succeeded. The
-    /// record of the call that stopped is as that call left it (see [`Desk::emitted_in_place`] and
-    /// [`Desk::lift`]); the caller then releases its arguments ([`Desk::settle`]) or takes them back
+    /// first variant. Returns the number of calls before the last call, and whether the last call succeeded.
+    /// The last call leaves its record unchanged for [`Desk::emitted_in_place`] and [`Desk::lift`]; the
+    /// caller then releases the record's arguments ([`Desk::settle`]) or takes them back
     /// ([`Desk::give_back`]). `on` is the cell for the number of the message that the box works on, and the
     /// number of the first message.
     ///
@@ -392,7 +392,8 @@ impl<'a> Rows<'a> {
     }
 }
 
-/// The remaining output of a box, polled when the network has space. Dropping it ends the box's generator.
+/// The remaining output of a box, polled when the network has space. Dropping the value ends the box's
+/// generator.
 pub struct Generator {
     handle: GeneratorHandle,
 }

@@ -26,7 +26,7 @@ final class ProbedMethod extends AdviceAdapter {
         final String operation;
         final String file;
         final int line;
-        /** The version of its class's file. */
+        /** The version of the class file that contains the method. */
         final int version;
 
         Place(String operation, String file, int line, int version) {

@@ -171,7 +171,8 @@ public final class Writer {
 
     /** Decides whether the trace that begins here is recorded. */
     private boolean beginTrace() {
-        // If this trace continues one of another thread or process, that thread or process has decided.
+        // If this trace continues one of another thread or process, the other one has decided whether it is
+        // recorded.
         boolean left = skip;
         skip = false;
         return !left && (hasTrace != 0 || traces++ % Math.max(1, space.settings.get(space.sampleAt)) == 0);
