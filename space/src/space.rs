@@ -169,6 +169,11 @@ impl Space {
         self.writer_with(name, self.shared.element)
     }
 
+    /// The size and policy of the elements of [`Space::writer`].
+    pub fn element(&self) -> ElementOptions {
+        self.shared.element
+    }
+
     /// Makes a writer with an element of this size and policy.
     ///
     /// # Errors

@@ -8,9 +8,10 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
+use thalweg_space::{ElementOptions, Error, KindId, Space, Writer};
+
 use super::board::Board;
 use super::kinds::{ProcessorsUsed, ThreadSampled};
-use super::recorder::Recorder;
 use super::threads::{At, Seen};
 use crate::affinity;
 use crate::procfs::{self, Doing, Memory, ThreadFiles, Throttled};
@@ -24,7 +25,7 @@ const IDLE_NS: u64 = 80_000_000;
 /// The longest interval between samples in any case, in nanoseconds.
 const SELDOM_NS: u64 = 1_000_000_000;
 /// Sampling takes at most one part in this many of a processor's time.
-const PART: u64 = 400;
+const PART: u64 = 500;
 /// The interval between recordings of samples, in nanoseconds. The interval is long so that the samples of a
 /// long run fit into their element.
 const TELL_NS: u64 = 250_000_000;
@@ -36,7 +37,9 @@ const UNSENT_MAX: usize = 256;
 const LONG_NS: u64 = 100_000_000;
 /// The time, in nanoseconds, that is added to the sampler's lifetime when its allowed share of that time is
 /// computed, so that short runs are sampled, too.
-const ADVANCE_NS: u64 = 250_000_000;
+const ADVANCE_NS: u64 = 100_000_000;
+/// The largest block of the sampler's element.
+const BLOCK_BYTES: usize = 16 << 10;
 
 /// A handle to the sampling thread.
 pub(crate) struct Sampler {
@@ -102,8 +105,8 @@ impl Sampler {
 /// The state of the sampler between two samples.
 struct Looking {
     board: Arc<Board>,
-    /// The recorder, made after the first samples.
-    recorder: Option<Recorder>,
+    /// The sampler's writer, made after the first samples.
+    samples: Option<Samples>,
     /// The threads that are sampled; `changes` is the number of changes of the list of threads that this map
     /// contains.
     threads: HashMap<u64, Thread>,
@@ -128,6 +131,23 @@ struct Looking {
     uneven: u32,
 }
 
+/// The writer of samples. Its element is small and its catalog has only the two kinds that it writes, because
+/// making a large element with all kinds takes longer than sampling a run of half a second.
+struct Samples {
+    writer: Writer,
+    sampled: KindId<ThreadSampled>,
+    used: KindId<ProcessorsUsed>,
+}
+
+impl Samples {
+    fn new(space: &Space) -> Result<Samples, Error> {
+        let usual = space.element();
+        let element = ElementOptions { block_bytes: usual.block_bytes.min(BLOCK_BYTES), ..usual };
+        let mut writer = space.writer_with("sampler", element)?;
+        Ok(Samples { sampled: writer.declare()?, used: writer.declare()?, writer })
+    }
+}
+
 struct Thread {
     seen: Arc<Seen>,
     files: ThreadFiles,
@@ -143,7 +163,7 @@ impl Looking {
         let now = board.clock.now();
         Looking {
             board,
-            recorder: None,
+            samples: None,
             threads: HashMap::new(),
             changes: None,
             allowed,
@@ -215,13 +235,13 @@ impl Looking {
         // The recorder is made when threads were first sampled, even if no thread was in a task, because the
         // use of processors is counted from that moment on. In a run that is too short to be sampled, nothing
         // is recorded.
-        if self.recorder.is_none() && self.looks > 0 {
-            self.recorder = self.board.recorder("sampler").ok().flatten();
+        if self.samples.is_none() && self.looks > 0 {
+            self.samples = self.board.space().and_then(|space| Samples::new(space).ok());
         }
-        let Some(recorder) = &mut self.recorder else { return };
+        let Some(samples) = &mut self.samples else { return };
         for sample in self.unsent.drain(..) {
             // All samples get the time at which threads were last sampled.
-            recorder.at(self.looked_at, &sample);
+            samples.writer.emit_at(self.looked_at, samples.sampled, &sample);
         }
         let is_time = |at| self.board.clock.ticks_to_ns(self.looked_at.saturating_sub(at)) >= PROCESSORS_NS;
         if self.processors_at.is_none_or(is_time) {
@@ -247,10 +267,10 @@ impl Looking {
 
     /// Records how much processor time was used until now.
     fn tell_processors(&mut self) {
-        let Some(recorder) = &mut self.recorder else { return };
+        let Some(samples) = &mut self.samples else { return };
         self.processors_at = Some(self.looked_at);
         let used = processors_used(&self.allowed, self.throttled.as_ref(), self.looks);
-        recorder.at(self.board.clock.now().max(self.looked_at), &used);
+        samples.writer.emit_at(self.board.clock.now().max(self.looked_at), samples.used, &used);
     }
 
     /// The task of the thread that holds this lock; 0: not known.
