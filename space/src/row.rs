@@ -38,6 +38,7 @@ pub use thalweg_space_derive::Row;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct RowKind(pub(crate) u8);
 
+/// The name and the cells of a kind of live row.
 #[derive(Clone, Copy, Debug)]
 pub struct RowSpec {
     /// `crate.noun`.
