@@ -346,3 +346,21 @@ fn a_replay_is_believed_between_the_run_and_the_run_without_disturbance() {
         assert!(as_wanted, "{lasted} {kept} {replayed}: {why:?}");
     }
 }
+
+#[test]
+fn a_worker_without_a_processor_is_tried_only_where_tasks_sleep() {
+    let more = |model: &Model| {
+        candidates(model).iter().any(|change| matches!(change, Change::Workers { workers: 3 }))
+    };
+    let mut model = line(&[vec![10.0; 50], vec![30.0; 50]], &[4]);
+    for (at, task) in model.tasks.iter_mut().enumerate() {
+        task.place = Place::Worker(at);
+    }
+    (model.runtime.workers, model.runtime.processors) = (2, 4.0);
+    assert!(more(&model));
+    model.runtime.processors = 2.0;
+    assert!(!more(&model));
+    // The second box sleeps for half of its time, three eighths of the time of both.
+    model.tasks[1].on_processor = 0.5;
+    assert!(more(&model));
+}
