@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn a_record_says_how_the_call_ended() {
+    fn a_record_holds_how_the_call_ended() {
         let ended = |how| call(&record(1, 50, how)).expect("in use").ended;
         assert_eq!(ended(0), None);
         assert_eq!(ended(1), Some(Ended { ticks: 7, result: Some((42, 0)) }));

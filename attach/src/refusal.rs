@@ -96,10 +96,10 @@ mod tests {
     fn threads_by_their_status() {
         let of = |text: &str, may_filter| of_status(7, text, may_filter).map_err(|error| error.to_string());
         assert_eq!(of("Name:\tx\nTracerPid:\t0\nSeccomp:\t0\nx86_Thread_features:\t\n", false), Ok(()));
-        assert!(of("TracerPid:\t12\n", true).is_err_and(|said| said.contains("traced by process 12")));
-        assert!(of("Seccomp:\t2\n", false).is_err_and(|said| said.contains("seccomp")));
+        assert!(of("TracerPid:\t12\n", true).is_err_and(|reason| reason.contains("traced by process 12")));
+        assert!(of("Seccomp:\t2\n", false).is_err_and(|reason| reason.contains("seccomp")));
         assert_eq!(of("Seccomp:\t2\n", true), Ok(()));
         let shadow = of("x86_Thread_features:\tshstk wrss\n", true);
-        assert!(shadow.is_err_and(|said| said.contains("shadow stack (CET)")));
+        assert!(shadow.is_err_and(|reason| reason.contains("shadow stack (CET)")));
     }
 }

@@ -256,7 +256,7 @@ fn exceptions_pass_timed_functions() {
 }
 
 #[test]
-fn arguments_are_changed_and_callers_cannot_tell() {
+fn arguments_are_changed_unseen_by_callers() {
     let folder = tempfile::tempdir().expect("a folder");
     for options in [&["-O0"][..], &["-O2"], &["-O3"]] {
         let mut target = Target::start(&compiled(folder.path(), "hot.c", options), &["2"]);

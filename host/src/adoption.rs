@@ -30,7 +30,7 @@ impl<'r> Adoption<'r> {
     /// time.
     pub(crate) fn wait(mut self, name: &str, value: u64) -> Option<Duration> {
         while self.begun.elapsed() < ADOPTION_MAX {
-            if self.is_said(name, value)? {
+            if self.is_reported(name, value)? {
                 return Some(self.begun.elapsed());
             }
             if !self.reader.is_alive() {
@@ -42,20 +42,20 @@ impl<'r> Adoption<'r> {
     }
 
     /// Whether a new event reports the adoption; `None` if events cannot be read.
-    fn is_said(&mut self, name: &str, value: u64) -> Option<bool> {
+    fn is_reported(&mut self, name: &str, value: u64) -> Option<bool> {
         let Adoption { reader, events, .. } = self;
-        let mut said = false;
+        let mut is_adopted = false;
         let mut look = |item: Item<'_>| {
             if let Item::Event(event) = item {
-                said |= says_adopted(&event, reader, name, value);
+                is_adopted |= reports_adoption(&event, reader, name, value);
             }
         };
         events.poll(1 << 16, &mut look).ok()?;
-        Some(said)
+        Some(is_adopted)
     }
 }
 
-fn says_adopted(event: &Event<'_>, reader: &SpaceReader, name: &str, value: u64) -> bool {
+fn reports_adoption(event: &Event<'_>, reader: &SpaceReader, name: &str, value: u64) -> bool {
     if name == "monitor.mode" && event.kind.name == "exec.mode_changed" {
         return event.kind.field("mode").is_some_and(|mode| event.u64(mode) == value);
     }

@@ -29,8 +29,8 @@ impl Interrupt {
     pub fn listen() -> io::Result<Interrupt> {
         let interrupt = Interrupt::default();
         let all = [SIGINT, SIGTERM, SIGHUP];
-        let heard = all.iter().filter(|&&signal| signal != SIGHUP || !is_ignored(signal));
-        let mut signals = Signals::new(heard)?;
+        let handled = all.iter().filter(|&&signal| signal != SIGHUP || !is_ignored(signal));
+        let mut signals = Signals::new(handled)?;
         let noted = interrupt.clone();
         std::thread::Builder::new().name("signals".into()).spawn(move || {
             for signal in signals.forever() {

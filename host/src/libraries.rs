@@ -82,7 +82,7 @@ mod tests {
         // the test, so a search of the current directory would find it.
         assert!(Path::new("Cargo.toml").is_file());
         assert_eq!(found("Cargo.toml", OsStr::new("::.:./")), None);
-        let said = find_in(Path::new("libtidy.so"), None).unwrap_err().to_string();
-        assert!(said.contains("THALWEG_BOXES") && said.contains("./libtidy.so"), "{said}");
+        let error = find_in(Path::new("libtidy.so"), None).unwrap_err().to_string();
+        assert!(error.contains("THALWEG_BOXES") && error.contains("./libtidy.so"), "{error}");
     }
 }

@@ -88,7 +88,7 @@ struct Part {
 #[derive(Debug)]
 struct Full {
     since: Instant,
-    told: bool,
+    is_reported: bool,
     why: String,
 }
 
@@ -243,7 +243,7 @@ impl Recording {
                 ended.push(place);
             }
         }
-        if self.full.take().is_some_and(|full| full.told) && self.plan.on_full != OnFull::Wait {
+        if self.full.take().is_some_and(|full| full.is_reported) && self.plan.on_full != OnFull::Wait {
             self.parts.iter_mut().for_each(|part| drop(part.archiver.hold()));
         }
         for place in ended.into_iter().rev() {
@@ -280,7 +280,7 @@ impl Recording {
     /// The reason why nothing is written, returned once for each period in which the disk is full.
     pub fn full(&mut self) -> Option<String> {
         let full = self.full.as_mut()?;
-        (!std::mem::replace(&mut full.told, true)).then(|| full.why.clone())
+        (!std::mem::replace(&mut full.is_reported, true)).then(|| full.why.clone())
     }
 
     /// The time for which the disk has been full, if it is full now.
@@ -335,7 +335,7 @@ fn unwritable(error: SpaceError) -> Error {
 impl Full {
     fn new(error: &SpaceError) -> Full {
         let why = error.io_error().map_or_else(|| format!("{error:#}"), ToString::to_string);
-        Full { since: Instant::now(), told: false, why }
+        Full { since: Instant::now(), is_reported: false, why }
     }
 }
 

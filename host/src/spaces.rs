@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_space_is_said() {
+    fn a_path_without_a_space_is_reported() {
         let message = |name: &str| match find(Some(name)) {
             Err(error) => error.to_string(),
             other => panic!("{other:?}"),

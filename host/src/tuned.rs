@@ -80,8 +80,8 @@ mod tests {
             ("\n\n = 3", 3, "`=`"),
             ("a =", 1, "`=`"),
         ] {
-            let (at, said) = SettingsFile::parse(text).unwrap_err();
-            assert!(at == line && said.contains(why), "{text}: {at} {said}");
+            let (at, error) = SettingsFile::parse(text).unwrap_err();
+            assert!(at == line && error.contains(why), "{text}: {at} {error}");
         }
     }
 }

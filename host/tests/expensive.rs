@@ -22,7 +22,7 @@ const COMPUTES: Duration = Duration::from_micros(30);
 
 /// The expensive records that a report names, for a run of a box that sleeps for the records that `is_dear`
 /// accepts; `draw` generates the `<k>` and the length of `text` of each of `records` records.
-fn told(
+fn expensive_records(
     records: usize,
     draw: impl Fn(usize) -> (i64, usize),
     sleeps: Duration,
@@ -30,7 +30,7 @@ fn told(
 ) -> Vec<Expensive> {
     let work = work(sleeps, is_dear);
     let boxes = Boxes::new().with("box work ((text, <k>) -> (text, <k>))", work);
-    told_of(&boxes, records, draw)
+    expensive_records_of(&boxes, records, draw)
 }
 
 /// The function of the box: it computes for each record, and sleeps for the records that `is_dear` accepts.
@@ -46,7 +46,11 @@ fn work(sleeps: Duration, is_dear: fn(i64, usize) -> bool) -> impl Fn(String, i6
 }
 
 /// The expensive records that a report names, for a run of the box `work` among `boxes`.
-fn told_of(boxes: &Boxes, records: usize, draw: impl Fn(usize) -> (i64, usize)) -> Vec<Expensive> {
+fn expensive_records_of(
+    boxes: &Boxes,
+    records: usize,
+    draw: impl Fn(usize) -> (i64, usize),
+) -> Vec<Expensive> {
     let net = "net main { box work ((text, <k>) -> (text, <k>)); } connect work;";
     let network = Network::parse("main", net, boxes).unwrap();
     let folder = tempfile::tempdir().unwrap();
@@ -87,7 +91,7 @@ fn check(rows: &[Expensive], by: ExpensiveBy, which: &[&str], time_share: f64) {
 #[test]
 fn a_box_that_is_slow_for_a_value_of_a_tag() {
     let draw = |at| (scattered(at, 10) as i64, 8);
-    let rows = told(500, draw, Duration::from_millis(5), |k, _| k == 3);
+    let rows = expensive_records(500, draw, Duration::from_millis(5), |k, _| k == 3);
     check(&rows, ExpensiveBy::Tag, &["<k> = 3"], 0.5);
 }
 
@@ -96,14 +100,14 @@ fn a_box_with_a_thread_of_its_own_that_is_slow_for_a_value_of_a_tag() {
     let draw = |at| (scattered(at, 10) as i64, 8);
     let work = work(Duration::from_millis(5), |k, _| k == 3);
     let boxes = Boxes::new().with_blocking("box work ((text, <k>) -> (text, <k>))", work);
-    let rows = told_of(&boxes, 500, draw);
+    let rows = expensive_records_of(&boxes, 500, draw);
     check(&rows, ExpensiveBy::Tag, &["<k> = 3"], 0.5);
 }
 
 #[test]
 fn a_box_that_is_slow_for_large_records() {
     let draw = |at| (scattered(at, 7) as i64, 100 * (1 + scattered(3 * at + 1, 10)));
-    let rows = told(500, draw, Duration::from_millis(5), |_, length| length == 1000);
+    let rows = expensive_records(500, draw, Duration::from_millis(5), |_, length| length == 1000);
     // The size is that of a record of one text and one tag: two slots of 16 bytes, and the text with its
     // header.
     check(&rows, ExpensiveBy::Size, &["records of bytes: 1080 and more"], 0.5);
@@ -112,6 +116,6 @@ fn a_box_that_is_slow_for_large_records() {
 #[test]
 fn a_box_that_is_slow_for_one_record_in_a_hundred() {
     let draw = |at: usize| if at % 100 == 40 + at / 100 { (77, 8) } else { (scattered(at, 5) as i64, 8) };
-    let rows = told(2000, draw, Duration::from_millis(20), |k, _| k == 77);
+    let rows = expensive_records(2000, draw, Duration::from_millis(20), |k, _| k == 77);
     check(&rows, ExpensiveBy::Tag, &["<k> = 77", "<k> of 77 and more"], 0.5);
 }

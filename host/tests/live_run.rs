@@ -42,10 +42,10 @@ fn until(what: &str, mut is_so: impl FnMut() -> bool) {
 #[test]
 fn a_run_is_found_measured_set_and_commanded() {
     let folder = tempfile::tempdir().unwrap();
-    let (tell, told) = channel();
-    let notices = Notices::to(move |notice| drop(tell.send(notice.to_string())));
+    let (sender, printed) = channel();
+    let notices = Notices::to(move |notice| drop(sender.send(notice.to_string())));
     let run = Run::start(&plan(folder.path()), &Interrupt::default(), &notices).unwrap();
-    assert!(told.recv().unwrap().starts_with("listening at unix-listen:"));
+    assert!(printed.recv().unwrap().starts_with("listening at unix-listen:"));
     let (space, tally) = (run.space().to_owned(), run.tally().clone());
     let finished = std::thread::spawn(move || run.finish(|| ()));
 
@@ -102,7 +102,7 @@ fn a_run_is_found_measured_set_and_commanded() {
 }
 
 #[test]
-fn a_plan_that_cannot_be_followed_says_why() {
+fn a_plan_that_cannot_be_followed_is_refused_with_a_reason() {
     let folder = tempfile::tempdir().unwrap();
     let good = plan(folder.path());
     let refused = |plan: Plan| Run::start(&plan, &Interrupt::default(), &Notices::none()).unwrap_err();

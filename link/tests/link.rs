@@ -295,7 +295,7 @@ fn a_receiver_that_takes_nothing_holds_back_its_own_sender_only() {
 }
 
 #[test]
-fn strangers_get_nowhere_and_are_told_why() {
+fn strangers_are_refused_with_a_reason() {
     let listener = Listener::new(&anywhere(), TOKEN).unwrap();
     let Address::Tcp(address) = listener.address().clone() else { panic!() };
     let tuning = Tuning::new(listener.address().clone());
@@ -343,11 +343,11 @@ fn strangers_get_nowhere_and_are_told_why() {
 /// A peer that knows the token and then violates the protocol is disconnected with an error that names the
 /// violation.
 #[test]
-fn a_sender_that_lies_is_told_of() {
+fn a_sender_that_lies_is_reported() {
     let listener = Listener::new(&anywhere(), TOKEN).unwrap();
     let Address::Tcp(address) = listener.address().clone() else { panic!() };
     let tuning = Tuning::new(listener.address().clone());
-    for (number, lie, said) in [
+    for (number, lie, reason) in [
         (1, frame(4, 5, 3, 0), "the stream is at byte 0, and a piece begins at 5"),
         (2, frame(4, 0, (1 << 20) + 1, 0), "a payload of 1048577 bytes"),
         (3, frame(99, 0, 0, 0), "frame kind 99 does not exist"),
@@ -375,7 +375,7 @@ fn a_sender_that_lies_is_told_of() {
             let _ = stream.read(&mut [0; 1]);
         });
         let error = receiver.recv().unwrap_err();
-        assert!(format!("{error:#}").contains(said), "{error:#}");
+        assert!(format!("{error:#}").contains(reason), "{error:#}");
         drop(receiver);
         lying.join().unwrap();
     }
@@ -549,7 +549,7 @@ fn a_link_without_a_place_comes_out_where_its_session_is_awaited() {
         let options = SenderOptions::new(LinkId { session, number: 6 }, tuning.clone());
         let lease = Duration::from_millis(50);
         let mut refused = Sender::new(SenderOptions { token, lease, ..options }).unwrap();
-        let said = refused.open().unwrap_err().to_string();
-        assert!(said.contains("nobody receives it here yet"), "{said}");
+        let reason = refused.open().unwrap_err().to_string();
+        assert!(reason.contains("nobody receives it here yet"), "{reason}");
     }
 }

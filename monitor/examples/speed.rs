@@ -16,7 +16,7 @@ fn main() {
     if let Some(path) = std::env::args().nth(1) {
         let begun = Instant::now();
         match report_space(&path, 10) {
-            Ok(report) => say("from its files", report.window.events, begun),
+            Ok(report) => print_speed("from its files", report.window.events, begun),
             Err(error) => eprintln!("{error}"),
         }
         return;
@@ -36,13 +36,13 @@ fn main() {
         }
         events += script.round.len() as u64;
     }
-    say("observations", events, begun);
+    print_speed("observations", events, begun);
     let report = analysis.finish(&Names::default(), Ending::default());
     let latency = &report.latency;
     assert_eq!((latency.entered, latency.unattributed), (rounds * QUANTUM, 0));
 }
 
-fn say(what: &str, events: u64, begun: Instant) {
+fn print_speed(what: &str, events: u64, begun: Instant) {
     let seconds = begun.elapsed().as_secs_f64();
     println!(
         "{what}: {events} events in {seconds:.3} s, {:.1} million a second, {:.0} ns each",

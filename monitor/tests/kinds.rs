@@ -153,7 +153,7 @@ struct Closed {
 }
 
 #[test]
-fn a_brief_end_says_what_the_events_at_length_say() {
+fn a_brief_end_records_what_the_events_at_length_record() {
     let ends = [
         (0, 0, 0, 0),
         (11, 3, 0, 0),

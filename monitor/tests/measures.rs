@@ -271,7 +271,7 @@ fn pipeline_by_hand() {
 
 /// A reader's dispatch may end, and be recorded, before the dispatch that wrote its messages.
 #[test]
-fn reader_told_before_its_writer() {
+fn reader_recorded_before_its_writer() {
     let mut script = Script::default();
     script.task(0, SOURCE, 100, false).task(0, BOX, 101, true);
     script.stream(0, ENTRY, SOURCE, BOX).stream(0, EXIT, BOX, 0);
@@ -353,16 +353,16 @@ fn a_deadlock_is_seen_though_its_streams_are_gone() {
     }
     let report = script.report();
     let deadlock = report.waiting.deadlock.expect("two tasks wait for each other");
-    let told: Vec<_> = deadlock.waits.iter().map(|wait| (wait.task, wait.stream, wait.peer)).collect();
+    let reported: Vec<_> = deadlock.waits.iter().map(|wait| (wait.task, wait.stream, wait.peer)).collect();
     let wait = |task, stream, peer| (TaskId::of(task), Some(StreamId::of(stream)), Some(TaskId::of(peer)));
-    assert_eq!(told, [wait(PING, THERE, PONG), wait(PONG, BACK, PING)]);
+    assert_eq!(reported, [wait(PING, THERE, PONG), wait(PONG, BACK, PING)]);
     assert_eq!(report.streams.iter().map(|stream| stream.streams).sum::<u64>(), 2, "each is listed once");
 }
 
 /// If the run itself recorded a deadlock, the report uses this event, even if the waits were short: a task
 /// waits for messages from any of two streams while one of them is full.
 #[test]
-fn a_deadlock_that_the_run_found_is_reported_as_it_says() {
+fn a_deadlock_that_the_run_recorded_is_reported_as_recorded() {
     const FORK: u64 = SOURCE;
     const JOIN: u64 = SINK;
     const COLLECTOR: u64 = BOX;
@@ -386,7 +386,7 @@ fn a_deadlock_that_the_run_found_is_reported_as_it_says() {
     let report = script.report();
     assert_eq!(report.verdict.finding.kind, VerdictKind::Deadlock);
     let deadlock = report.waiting.deadlock.expect("the run says so");
-    let told: Vec<_> = deadlock
+    let reported: Vec<_> = deadlock
         .waits
         .iter()
         .map(|wait| {
@@ -398,7 +398,7 @@ fn a_deadlock_that_the_run_found_is_reported_as_it_says() {
             )
         })
         .collect();
-    assert_eq!((deadlock.tasks, told), (3, waits.to_vec()));
+    assert_eq!((deadlock.tasks, reported), (3, waits.to_vec()));
     near(deadlock.waits[0].ns, 20_000.0);
 }
 
@@ -604,7 +604,7 @@ fn entry_and_exit_without_a_network() {
 /// Values that cannot be computed because events were lost are reported as missing; all other values are
 /// correct.
 #[test]
-fn losses_are_said_not_guessed() {
+fn losses_are_reported_not_guessed() {
     let mut script = pipeline();
     // The event of the box's first dispatch is lost.
     script.events.retain(|&(time, writer, _)| !(writer == 1 && time == 300));
@@ -676,7 +676,7 @@ fn pairing_resumes_after_waiting_for_input() {
 }
 
 #[test]
-fn metrics_mode_speaks_from_totals() {
+fn metrics_mode_reports_from_totals() {
     let mut script = Script { mode: Some(Mode::Metrics), ..Script::default() };
     script.at(0, 0, WorkerStarted { worker: 0, core: -1, node: -1, clock_reading_ps: 0 });
     script.task(0, SOURCE, 100, false).task(0, BOX, 101, true);
@@ -882,7 +882,7 @@ fn worker_on(task: u64, message: u64) -> LiveRow {
 
 /// Checks the overhead of the run of [`pipeline`], which has 4 input messages.
 #[test]
-fn what_telling_took() {
+fn what_recording_took() {
     let mut script = pipeline();
     let report = script.report();
     let overhead = &report.overhead;
@@ -939,7 +939,7 @@ fn messages_that_were_timed_one_by_one() {
 }
 
 #[test]
-fn killed_run_says_what_it_was_on() {
+fn killed_run_reports_what_it_was_on() {
     let mut script = pipeline();
     // The events end before the box's second dispatch ended, because the process was killed in it.
     script.events.retain(|&(time, ..)| time < 350);

@@ -81,11 +81,11 @@ fn written(source: &str) -> Vec<Type> {
             assert!(!renames.iter().any(|word| text.contains(word)), "the page cannot follow `{text}`");
             continue;
         }
-        let said = std::mem::take(&mut doc);
+        let comment = std::mem::take(&mut doc);
         match &mut open {
-            None => open = begun(line, &said),
+            None => open = begun(line, &comment),
             Some(_) if line == "}" => found.extend(open.take()),
-            Some(of) => of.parts.extend(part(text, of.is_enum, said).map(|part| {
+            Some(of) => of.parts.extend(part(text, of.is_enum, comment).map(|part| {
                 if std::mem::take(&mut flattened) {
                     Part { name: FLATTENED.to_owned(), ..part }
                 } else {

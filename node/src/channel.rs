@@ -388,7 +388,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_is_found_not_to_live_is_not_waited_for() {
+    fn a_peer_that_is_found_dead_is_not_waited_for() {
         let (mut asks, _answers) = pair();
         let mut looks = 0;
         let refused = asks.ask_while("open", json!({}), || {

@@ -33,7 +33,7 @@ const SILENCE: Duration = Duration::from_secs(60);
 /// How long the process of a session may take to answer; loading a network may take long.
 const PART_PATIENCE: Duration = Duration::from_secs(60);
 /// The bytes that are kept of the standard error of a session's process.
-const SAID_BYTES: usize = 4096;
+const STDERR_BYTES: usize = 4096;
 
 /// The options of a node.
 #[derive(Clone, Debug)]
@@ -135,7 +135,7 @@ impl Node {
             for _ in 0..STRANGERS_MAX {
                 let Ok((stream, _)) = self.listener.accept() else { break };
                 number += 1;
-                self.shared.hear(number, stream);
+                self.shared.serve_peer(number, stream);
             }
         }
         self.shared.options.cluster.forget(&self.shared.known);
@@ -144,7 +144,7 @@ impl Node {
 
 impl Shared {
     /// Serves a peer that has connected, on a thread of its own.
-    fn hear(self: &Arc<Self>, number: u64, stream: TcpStream) {
+    fn serve_peer(self: &Arc<Self>, number: u64, stream: TcpStream) {
         let Ok(kept) = stream.try_clone() else { return };
         if stream.set_nonblocking(false).is_err() {
             return;
@@ -159,7 +159,7 @@ impl Shared {
         strangers.push_back((number, kept));
         drop(strangers);
         let shared = self.clone();
-        let heard = std::thread::Builder::new().name("guest".into()).spawn(move || {
+        let started = std::thread::Builder::new().name("guest".into()).spawn(move || {
             let met = Channel::accept(stream, shared.options.cluster.token());
             shared.strangers().retain(|(other, _)| *other != number);
             let Ok(channel) = met else { return };
@@ -168,7 +168,7 @@ impl Shared {
             }
             shared.guests.fetch_sub(1, Ordering::Relaxed);
         });
-        if heard.is_err() {
+        if started.is_err() {
             self.strangers().retain(|(other, _)| *other != number);
         }
     }
@@ -187,10 +187,10 @@ impl Shared {
         let there = Known { name: address.to_owned(), address: address.to_owned() };
         let mut channel = self.options.cluster.connect(&there)?;
         let Known { name, address: own } = &self.known;
-        let (told, _) = channel
+        let (answer, _) = channel
             .ask("join", json!({"name": name, "address": own}), &[])
             .map_err(|refused| Error::usage(format!("cannot join the node at {address}: {}", refused.why)))?;
-        for (name, address) in crate::part::pairs(&told["members"]) {
+        for (name, address) in crate::part::pairs(&answer["members"]) {
             self.note(name, address);
         }
         Ok(())
@@ -245,7 +245,7 @@ impl Guest {
     fn answer(&mut self, head: &Value, blob: &[u8]) -> Result<(Value, Vec<u8>), Refused> {
         let text = |key: &str| head[key].as_str().unwrap_or_default();
         match head["do"].as_str().unwrap_or_default() {
-            "who" => Ok((self.who(), Vec::new())),
+            "who" => Ok((self.describe(), Vec::new())),
             "time" => Ok((
                 json!({"received": thalweg_link::system_ns(), "sent": thalweg_link::system_ns()}),
                 Vec::new(),
@@ -281,7 +281,7 @@ impl Guest {
         }
     }
 
-    fn who(&self) -> Value {
+    fn describe(&self) -> Value {
         let load = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
         let load: f64 = load.split(' ').next().and_then(|first| first.parse().ok()).unwrap_or(0.0);
         json!({
@@ -321,7 +321,7 @@ struct SessionHere {
     /// The process's space, which is removed at the end unless the session keeps it.
     space: Option<PathBuf>,
     /// The last bytes of the process's standard error.
-    said: Arc<Mutex<String>>,
+    stderr: Arc<Mutex<String>>,
 }
 
 impl SessionHere {
@@ -346,19 +346,19 @@ impl SessionHere {
             .stderr(Stdio::piped())
             .spawn()
             .map_err(failed)?;
-        let said = Arc::<Mutex<String>>::default();
+        let stderr = Arc::<Mutex<String>>::default();
         if let Some(mut from) = child.stderr.take() {
-            let said = said.clone();
+            let stderr = stderr.clone();
             std::thread::spawn(move || {
                 let mut bytes = [0; 1024];
                 while let Ok(read @ 1..) = from.read(&mut bytes) {
                     // The node's own log has the complete output.
                     let _ = std::io::stderr().write_all(&bytes[..read]);
-                    let mut said = said.lock().unwrap_or_else(PoisonError::into_inner);
-                    said.push_str(&String::from_utf8_lossy(&bytes[..read]));
-                    let cut = (said.len().saturating_sub(SAID_BYTES)..said.len())
-                        .find(|&at| said.is_char_boundary(at));
-                    drop(said.drain(..cut.unwrap_or(0)));
+                    let mut stderr = stderr.lock().unwrap_or_else(PoisonError::into_inner);
+                    stderr.push_str(&String::from_utf8_lossy(&bytes[..read]));
+                    let cut = (stderr.len().saturating_sub(STDERR_BYTES)..stderr.len())
+                        .find(|&at| stderr.is_char_boundary(at));
+                    drop(stderr.drain(..cut.unwrap_or(0)));
                 }
             });
         }
@@ -366,7 +366,7 @@ impl SessionHere {
         // If a session's process hangs, the node must still answer.
         channel.set_patience(Some(PART_PATIENCE)).map_err(failed)?;
         shared.sessions.fetch_add(1, Ordering::Relaxed);
-        Ok(SessionHere { shared: shared.clone(), child, channel, folder, space: None, said })
+        Ok(SessionHere { shared: shared.clone(), child, channel, folder, space: None, stderr })
     }
 
     fn open(&mut self, shared: &Shared, head: &Value) -> Result<Value, Refused> {
@@ -410,11 +410,11 @@ impl SessionHere {
         // The pause is needed because the last lines of the process's standard error may still be in the
         // pipe.
         std::thread::sleep(Duration::from_millis(20));
-        let said = self.said.lock().unwrap_or_else(PoisonError::into_inner).trim().to_owned();
-        let said = if said.is_empty() { said } else { format!(": {said}") };
+        let stderr = self.stderr.lock().unwrap_or_else(PoisonError::into_inner).trim().to_owned();
+        let stderr = if stderr.is_empty() { stderr } else { format!(": {stderr}") };
         match status {
-            Some(status) => format!("the process of its part of the network ended ({status}){said}"),
-            None => format!("the process of its part of the network hangs: {why}{said}"),
+            Some(status) => format!("the process of its part of the network ended ({status}){stderr}"),
+            None => format!("the process of its part of the network hangs: {why}{stderr}"),
         }
     }
 }

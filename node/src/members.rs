@@ -317,7 +317,7 @@ impl Members {
                 fabric: self.fabric.clone(),
                 shared: self.shared.clone(),
                 on_lost: self.on_lost.clone(),
-                told: 0,
+                losses_sent: 0,
             };
             let thread = std::thread::Builder::new().name(format!("node {}", watch.name));
             watching.push(thread.spawn(move || watch.run()).map_err(|error| error.to_string())?);
@@ -393,7 +393,7 @@ struct Watch {
     shared: Arc<Watched>,
     on_lost: OnLost,
     /// The number of losses that were sent to this node.
-    told: usize,
+    losses_sent: usize,
 }
 
 impl Watch {
@@ -404,10 +404,10 @@ impl Watch {
             let is_ending = self.shared.is_ending.load(Ordering::Acquire);
             let losses: Vec<(usize, String)> = locked(&self.shared.losses)
                 .iter()
-                .skip(self.told)
+                .skip(self.losses_sent)
                 .map(|(node, loss)| (*node, loss.why.clone()))
                 .collect();
-            self.told += losses.len();
+            self.losses_sent += losses.len();
             let what = if is_ending { "end" } else { "poll" };
             let asked = json!({"lost": losses, "lease_ms": self.lease.as_millis() as u64});
             match self.channel.ask(what, asked, &[]) {
@@ -469,13 +469,13 @@ impl Watch {
             locked(&self.shared.faults).push(format!("node {}: {why}", self.name));
         }
         if ended["failed"].as_u64().unwrap_or_default() > 0 {
-            let said: Vec<&str> =
+            let failures: Vec<&str> =
                 ended["failures"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
             locked(&self.shared.faults).push(format!(
                 "node {}: {} tasks ended badly: {}",
                 self.name,
                 ended["failed"],
-                said.join("; ")
+                failures.join("; ")
             ));
         }
     }
@@ -508,18 +508,18 @@ fn library(named: &Path) -> Result<(PathBuf, String), Error> {
 fn greet(channel: &mut Channel, node: &Known) -> Result<String, Error> {
     let Known { name, address } = node;
     channel.set_patience(Some(crate::LEASE)).map_err(Error::run_of)?;
-    let (who, _) = channel
+    let (answer, _) = channel
         .ask("who", json!({}), &[])
         .map_err(|refused| Error::run(format!("node {name} at {address}: {}", refused.why)))?;
     for (key, own) in [("version", env!("CARGO_PKG_VERSION")), ("architecture", std::env::consts::ARCH)] {
-        let theirs = who[key].as_str().unwrap_or("unknown");
+        let theirs = answer[key].as_str().unwrap_or("unknown");
         if theirs != own {
             return Err(Error::run(format!(
                 "node {name} at {address} has the {key} {theirs}, and this program {own}"
             )));
         }
     }
-    Ok(who["name"].as_str().unwrap_or(name).to_owned())
+    Ok(answer["name"].as_str().unwrap_or(name).to_owned())
 }
 
 /// Sends a library that the node lacks.

@@ -162,12 +162,13 @@ enum Tree {
 }
 
 /// The text of a tree, and its value computed directly from the tree.
-fn told(tree: &Tree, fields: &[f64]) -> (String, f64) {
+fn text_and_value(tree: &Tree, fields: &[f64]) -> (String, f64) {
     match tree {
         Tree::Number(number) => (format!("{number}"), *number),
         Tree::Field(field) => (["a", "b"][*field].to_owned(), fields[*field]),
         Tree::Two(sign, parts) => {
-            let ((left, l), (right, r)) = (told(&parts[0], fields), told(&parts[1], fields));
+            let ((left, l), (right, r)) =
+                (text_and_value(&parts[0], fields), text_and_value(&parts[1], fields));
             match sign {
                 '+' => (format!("({left} + {right})"), l + r),
                 '-' => (format!("({left} - {right})"), l - r),
@@ -181,7 +182,7 @@ fn told(tree: &Tree, fields: &[f64]) -> (String, f64) {
             }
         }
         Tree::Pick(parts) => {
-            let [a, b, c, d] = [0, 1, 2, 3].map(|part| told(&parts[part], fields));
+            let [a, b, c, d] = [0, 1, 2, 3].map(|part| text_and_value(&parts[part], fields));
             let text = format!("(if {} < {} and not {} == {} then {} else {})", a.0, b.0, a.0, c.0, c.0, d.0);
             (text, if a.1 < b.1 && a.1 != c.1 { c.1 } else { d.1 })
         }
@@ -208,7 +209,7 @@ proptest! {
 
     #[test]
     fn a_tree_is_worth_what_the_test_computes(tree in trees(), a in -10.0..10.0f64, b in prop_oneof![Just(f64::NAN), -1.0..1.0f64]) {
-        let (text, wanted) = told(&tree, &[a, b]);
+        let (text, wanted) = text_and_value(&tree, &[a, b]);
         let expression = Expression::read(&text, &schema());
         prop_assert!(expression.is_ok(), "{text}: {expression:?}");
         let found = expression.unwrap().number(&Row { numbers: [a, b, 0.0, 0.0, 0.0, 0.0], component: None });

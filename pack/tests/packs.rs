@@ -69,7 +69,7 @@ impl Values for Row {
 }
 
 #[test]
-fn a_pack_says_what_is_to_be_done() {
+fn a_pack_describes_what_is_to_be_done() {
     let pack = Pack::read(NARROW, &schema()).unwrap_or_else(|problems| panic!("{problems:#?}"));
     assert_eq!(
         (pack.name.as_str(), pack.area.as_str(), pack.measures.len()),
@@ -241,7 +241,7 @@ follows = true
 "#;
 
 #[test]
-fn a_pack_says_how_a_library_is_set() {
+fn a_pack_describes_how_a_library_is_set() {
     let pack = Pack::read(LIBRARY, &Schema::default()).unwrap_or_else(|problems| panic!("{problems:#?}"));
     assert_eq!(pack.names[..3], ["send.length.mean", "send.length.deviation", "send.length.least"]);
     assert_eq!(pack.names[pack.probes[0].calls], "send.calls");

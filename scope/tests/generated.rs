@@ -125,7 +125,7 @@ fn started(test: &str, variables: &[(&str, &str)]) -> Child {
 struct Writing {
     name: String,
     child: Child,
-    said: std::thread::JoinHandle<[u64; THREADS]>,
+    counts: std::thread::JoinHandle<[u64; THREADS]>,
 }
 
 impl Writing {
@@ -135,7 +135,7 @@ impl Writing {
         let given = [(SESSION, session), (READ, read), (TUPLES, &tuples), (WHICH, &name)];
         let mut child = started("writing_child", &given);
         let lines = BufReader::new(child.stderr.take().unwrap()).lines();
-        let said = std::thread::spawn(move || {
+        let counts = std::thread::spawn(move || {
             let mut written = [0; THREADS];
             for line in lines.map_while(Result::ok) {
                 let mut words = line.split_whitespace().map_while(|word| word.parse::<u64>().ok());
@@ -147,7 +147,7 @@ impl Writing {
             }
             written
         });
-        Writing { name, child, said }
+        Writing { name, child, counts }
     }
 
     /// Ends the process; returns the least number of tuples that each thread had written, which is exact
@@ -157,7 +157,7 @@ impl Writing {
             self.child.kill().unwrap();
         }
         let is_whole = self.child.wait().unwrap().success();
-        Truth { name: self.name, written: self.said.join().unwrap(), is_whole }
+        Truth { name: self.name, written: self.counts.join().unwrap(), is_whole }
     }
 }
 
@@ -288,8 +288,8 @@ impl Serving {
 
     fn start(socket: &Path) -> Child {
         let mut child = started("serving_child", &[(SOCKET, socket.to_str().unwrap())]);
-        let mut said = child.stderr.take().unwrap();
-        std::thread::spawn(move || std::io::copy(&mut said, &mut std::io::sink()));
+        let mut stderr = child.stderr.take().unwrap();
+        std::thread::spawn(move || std::io::copy(&mut stderr, &mut std::io::sink()));
         let begin = Instant::now();
         while std::os::unix::net::UnixStream::connect(socket).is_err() {
             assert!(begin.elapsed() < Duration::from_secs(60), "it does not listen");
@@ -327,7 +327,7 @@ struct Plan {
 }
 
 /// Publishes the progress of both readers to the writers.
-fn tell(file: &File, here: &Account, there: &Account, processes: usize) {
+fn publish(file: &File, here: &Account, there: &Account, processes: usize) {
     let there: HashMap<(u64, u64), u64> = there.next().collect();
     let mut bytes = vec![0; 8 * processes * THREADS];
     for ((process, thread), next) in here.next() {
@@ -341,7 +341,7 @@ fn tell(file: &File, here: &Account, there: &Account, processes: usize) {
 /// Fails when no tuple comes for a long time, and prints the progress from time to time.
 struct Progress {
     begun: Instant,
-    told: Instant,
+    printed: Instant,
     changed: Instant,
     known: (u64, u64),
 }
@@ -349,7 +349,7 @@ struct Progress {
 impl Progress {
     fn begin() -> Progress {
         let now = Instant::now();
-        Progress { begun: now, told: now, changed: now, known: (0, 0) }
+        Progress { begun: now, printed: now, changed: now, known: (0, 0) }
     }
 
     fn look(&mut self, here: &Account, there: &Account, ended: usize) {
@@ -358,8 +358,8 @@ impl Progress {
             (self.known, self.changed) = (known, Instant::now());
         }
         assert!(self.changed.elapsed() < Duration::from_secs(120), "nothing comes any more, of {known:?}");
-        if self.told.elapsed() > Duration::from_secs(20) {
-            self.told = Instant::now();
+        if self.printed.elapsed() > Duration::from_secs(20) {
+            self.printed = Instant::now();
             let seconds = self.begun.elapsed().as_secs();
             eprintln!(
                 "{seconds} s: {ended} processes ended, {known:?} tuples, {} and {} came",
@@ -392,7 +392,7 @@ fn run(plan: &Plan, folder: &Path) {
         for _ in 0..chance.between(1, 6) {
             here.take(&scope.pull_since());
             there.take(&remote.pull(None).unwrap());
-            tell(&read, &here, &there, plan.processes);
+            publish(&read, &here, &there, plan.processes);
             std::thread::sleep(Duration::from_millis(chance.below(4)));
         }
         progress.look(&here, &there, truth.len());

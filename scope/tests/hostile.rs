@@ -25,7 +25,7 @@ fn check(text: &str, expected: &[&str]) {
 const HEAD: &str = "format = 1\nname = \"a\"\nabout = \"b?\"\n";
 
 #[test]
-fn mistakes_are_told_with_their_place() {
+fn mistakes_are_reported_with_their_place() {
     let view = |rest: &str| format!("{HEAD}{rest}");
     check(&view("[[leaf]]\nkinds = [\"exec.dispatch\"]\n"), &[]);
     check(
@@ -221,7 +221,7 @@ fn damaged_spaces_and_archives_are_errors_or_gaps_under_every_operator() {
 }
 
 #[test]
-fn what_is_not_there_is_said() {
+fn a_missing_space_is_reported() {
     let view = built_in()[0].view();
     let error = Scope::open(&view, Target::of("/nowhere/at/all"), Backlog::All).unwrap_err();
     assert!(error.to_string().contains("there is no space in /nowhere/at/all"), "{error}");

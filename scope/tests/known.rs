@@ -78,10 +78,10 @@ impl Running {
             .stderr(Stdio::piped())
             .spawn()
             .unwrap();
-        let said = BufReader::new(child.stderr.take().unwrap());
+        let stderr = BufReader::new(child.stderr.take().unwrap());
         let reader = std::thread::spawn(move || {
             let mut written = [0; 3];
-            for line in said.lines().map_while(Result::ok) {
+            for line in stderr.lines().map_while(Result::ok) {
                 let mut words = line.split_whitespace().map_while(|word| word.parse::<u64>().ok());
                 if let (Some(thread @ 0..3), Some(number)) = (words.next(), words.next()) {
                     written[thread as usize] = number;
@@ -333,7 +333,7 @@ fn tuples_are_held_until_they_are_old_enough() {
 }
 
 #[test]
-fn one_who_is_watched_is_seen_by_another() {
+fn a_watched_scope_is_seen_by_another() {
     let folder = tempfile::tempdir().unwrap();
     let (space, mut writer) = own(folder.path());
     let known = writer.declare::<Known>().unwrap();

@@ -281,9 +281,9 @@ fn rude(socket: &Path, version: u32, more: &[u8]) -> String {
     bytes.extend(more);
     let _ = stream.write_all(&bytes);
     let _ = stream.shutdown(std::net::Shutdown::Write);
-    let mut said = Vec::new();
-    let _ = stream.read_to_end(&mut said);
-    String::from_utf8_lossy(&said).into_owned()
+    let mut answer = Vec::new();
+    let _ = stream.read_to_end(&mut answer);
+    String::from_utf8_lossy(&answer).into_owned()
 }
 
 fn frame(kind: u8, body: &[u8]) -> Vec<u8> {
@@ -297,9 +297,9 @@ fn frame(kind: u8, body: &[u8]) -> Vec<u8> {
 fn a_client_of_another_version_is_answered_in_a_line() {
     let world = World::new();
     let served = Served::begin(world.options());
-    let said = rude(&world.socket(), VERSION + 6, &[]);
+    let answer = rude(&world.socket(), VERSION + 6, &[]);
     assert_eq!(
-        said,
+        answer,
         format!(
             "this scope server speaks version {VERSION} of its protocol, and you speak {}\n",
             VERSION + 6
@@ -307,11 +307,11 @@ fn a_client_of_another_version_is_answered_in_a_line() {
     );
     let mut stream = UnixStream::connect(world.socket()).unwrap();
     stream.write_all(b"GET / HTTP/1.1\r\n\r\n").unwrap();
-    let mut said = Vec::new();
+    let mut answer = Vec::new();
     // The server closes the connection without having read all bytes, so an error is possible and ignored.
-    let _ = stream.read_to_end(&mut said);
-    let said = String::from_utf8(said).unwrap();
-    assert!(said.contains("thalweg scope --server") && said.lines().count() == 1, "{said}");
+    let _ = stream.read_to_end(&mut answer);
+    let answer = String::from_utf8(answer).unwrap();
+    assert!(answer.contains("thalweg scope --server") && answer.lines().count() == 1, "{answer}");
     served.end();
 }
 
@@ -322,8 +322,8 @@ fn rude_clients_are_refused_and_harm_nobody() {
     world.write(3);
     let mut good = Remote::open(&world.socket(), &world.ask(Backlog::All)).unwrap();
     let check = |more: &[u8], expected: &str| {
-        let said = rude(&world.socket(), VERSION, more);
-        assert!(said.contains(expected), "{expected}: {said:?}");
+        let answer = rude(&world.socket(), VERSION, more);
+        assert!(answer.contains(expected), "{expected}: {answer:?}");
     };
     check(&frame(9, &[]), "first request must name its view");
     check(&frame(2, &[0]), "first request must name its view");
@@ -359,12 +359,12 @@ fn one_that_floods_is_refused() {
     let opened = more.clone();
     more.extend(frame(2, &[1]));
     more.extend(frame(2, &[7]));
-    let said = rude(&world.socket(), VERSION, &more);
-    assert!(said.contains("unknown kind of pull"), "{said:?}");
+    let answer = rude(&world.socket(), VERSION, &more);
+    assert!(answer.contains("unknown kind of pull"), "{answer:?}");
     let mut flood = opened;
     (0..1000).for_each(|_| flood.extend(frame(2, &[2])));
-    let said = rude(&world.socket(), VERSION, &flood);
-    assert!(said.contains("more than 20 requests in a second"), "{said:?}");
+    let answer = rude(&world.socket(), VERSION, &flood);
+    assert!(answer.contains("more than 20 requests in a second"), "{answer:?}");
     let (answers, refused, _) = served.end();
     assert!(answers < 200 && refused == 2, "{answers} answers, {refused} refused");
 }
@@ -436,7 +436,7 @@ fn too_many_clients_are_refused() {
 }
 
 #[test]
-fn who_serves_is_seen_by_scopes() {
+fn the_server_is_seen_by_scopes() {
     let mut world = World::new();
     let served = Served::begin(world.options());
     world.write(7);
@@ -467,12 +467,12 @@ fn stranger() {
     else {
         return;
     };
-    let mut said = Vec::new();
-    let answer = UnixStream::connect(socket).map(|mut stream| stream.read_to_end(&mut said));
-    let said = String::from_utf8_lossy(&said).into_owned();
+    let mut text = Vec::new();
+    let answer = UnixStream::connect(socket).map(|mut stream| stream.read_to_end(&mut text));
+    let text = String::from_utf8_lossy(&text).into_owned();
     std::io::stderr()
         .write_all(
-            format!("answer: {said}{}\n", answer.err().map_or(String::new(), |e| e.to_string())).as_bytes(),
+            format!("answer: {text}{}\n", answer.err().map_or(String::new(), |e| e.to_string())).as_bytes(),
         )
         .unwrap();
 }
@@ -493,19 +493,19 @@ fn other_users_are_refused_unless_they_are_allowed() {
         output.ok().map(|output| String::from_utf8_lossy(&output.stderr).into_owned())
     };
     let by_mode = answered(world.options());
-    let Some(by_mode) = by_mode.filter(|said| said.contains("answer: ")) else {
+    let Some(by_mode) = by_mode.filter(|text| text.contains("answer: ")) else {
         let line = "\nskipped: other_users_are_refused_unless_they_are_allowed: it cannot be another user\n";
         return std::io::stdout().write_all(line.as_bytes()).unwrap();
     };
     assert!(by_mode.contains("ermission denied"), "{by_mode}");
     let by_name = answered(ServerOptions { users: vec![NOBODY - 1], ..world.options() });
-    assert!(by_name.is_some_and(|said| said.contains("does not serve user 65534")));
+    assert!(by_name.is_some_and(|text| text.contains("does not serve user 65534")));
     let allowed = answered(ServerOptions {
         users: vec![NOBODY],
         patience: Duration::from_millis(100),
         ..world.options()
     });
-    assert!(allowed.is_some_and(|said| said.contains("answer: ")
-        && !said.contains("does not serve")
-        && !said.contains("denied")));
+    assert!(allowed.is_some_and(|text| text.contains("answer: ")
+        && !text.contains("does not serve")
+        && !text.contains("denied")));
 }

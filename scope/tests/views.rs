@@ -219,7 +219,7 @@ impl Case {
                 passing.sort_by_key(|event| -event.size);
                 passing.truncate(count);
             }
-            return passing.iter().map(told).collect();
+            return passing.iter().map(text_of).collect();
         };
         let mut groups: BTreeMap<Vec<String>, Vec<Event>> = BTreeMap::new();
         for event in passing(if *is_all { all } else { events }) {
@@ -244,7 +244,7 @@ impl Case {
     fn found(&self, pulled: &Pulled) -> Vec<String> {
         let tuples: Vec<Tuple<'_>> = pulled.batch.tuples().collect();
         if self.reduce.is_none() {
-            return tuples.iter().map(|tuple| told(&model(tuple))).collect();
+            return tuples.iter().map(|tuple| text_of(&model(tuple))).collect();
         }
         let count = |tuple: &Tuple<'_>| tuple.field("count").and_then(|count| count.number()).unwrap();
         let least = match self.top {
@@ -258,7 +258,7 @@ impl Case {
     }
 }
 
-fn told(event: &Event) -> String {
+fn text_of(event: &Event) -> String {
     format!("{event:?}")
 }
 
@@ -607,7 +607,7 @@ struct Dispatch {
 }
 
 #[test]
-fn dispatches_say_their_task_whatever_is_pulled_between() {
+fn dispatches_have_their_task_whatever_is_pulled_between() {
     let mut alone = Alone::new();
     let (base, dispatch) =
         (alone.writer.declare::<Base>().unwrap(), alone.writer.declare::<Dispatch>().unwrap());

@@ -413,7 +413,7 @@ mod loom_model {
     }
 
     #[test]
-    fn who_set_a_value_is_told_right_or_not_at_all() {
+    fn the_setter_of_a_value_is_read_right_or_not_at_all() {
         let mut builder = loom::model::Builder::new();
         // Without a bound the model takes many minutes.
         builder.preemption_bound = Some(3);

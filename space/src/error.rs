@@ -91,10 +91,10 @@ mod tests {
     #[test]
     fn a_cause_stands_behind_what_it_caused_once() {
         let refused = io::Error::from_raw_os_error(libc::EACCES);
-        let said = refused.to_string();
+        let cause = refused.to_string();
         let error = Error::io("open", Path::new("/a"), refused);
         assert_eq!(error.to_string(), "cannot open /a");
-        let all = format!("cannot open /a: {said}; set THALWEG_SPACES to a directory you may write to");
+        let all = format!("cannot open /a: {cause}; set THALWEG_SPACES to a directory you may write to");
         assert_eq!((format!("{error:#}"), chain(&error)), (all.clone(), all));
         assert_eq!(error.io_error().map(io::Error::kind), Some(io::ErrorKind::PermissionDenied));
         assert_eq!(chain(&Error::new("no space")), "no space");

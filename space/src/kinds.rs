@@ -440,9 +440,9 @@ impl Parser {
 
     fn check(&mut self, description: &Description, place: Place, hash: Option<u64>) {
         let name = &description.name;
-        if let Some(told) = hash.filter(|hash| *hash != description.hash()) {
+        if let Some(stated) = hash.filter(|hash| *hash != description.hash()) {
             let text = format!(
-                "`{name}` with these fields has the hash {:#018x}, not {told:#018x}: write that, or none",
+                "`{name}` with these fields has the hash {:#018x}, not {stated:#018x}: write that, or none",
                 description.hash()
             );
             self.problem(place, text);
@@ -569,12 +569,12 @@ mod tests {
 
     fn check(text: &str, expected: &[&str]) {
         let problems = parse(text).unwrap_err();
-        let told: Vec<String> = problems.iter().map(Problem::to_string).collect();
-        assert_eq!(told, expected);
+        let messages: Vec<String> = problems.iter().map(Problem::to_string).collect();
+        assert_eq!(messages, expected);
     }
 
     #[test]
-    fn mistakes_are_told_with_their_place_and_what_to_do() {
+    fn mistakes_are_reported_with_their_place_and_what_to_do() {
         check("kin a {}", &["line 1, column 1: there is `kin`, but here should be `kind` or `row`"]);
         check("kind a", &["line 1, column 7: the text ends, but here should be `{` before the fields"]);
         check(

@@ -197,8 +197,8 @@ pub(crate) trait Slot {
 /// Fills a free slot and marks it as sent. The caller holds the lock.
 pub(crate) fn send(slot: &impl Slot, id: u64, sender: Sender, sender_start: u64, bytes: &[u8]) {
     slot.put(layout::COMMAND, &to_words(bytes));
-    let who = u64::from(sender.pid) | u64::from(sender.user) << 32;
-    slot.put(layout::ID, &[id, who, sender_start, bytes.len() as u64, hash(bytes), 0, 0]);
+    let sender_ids = u64::from(sender.pid) | u64::from(sender.user) << 32;
+    slot.put(layout::ID, &[id, sender_ids, sender_start, bytes.len() as u64, hash(bytes), 0, 0]);
     slot.store(layout::STATE, layout::SENT);
 }
 
@@ -490,7 +490,7 @@ impl Mailbox {
         let Sender { pid, user } = holder.sender;
         let tool = &letter.tool;
         let adopted = CommandAdopted { command: id, pid, user, target, name, arguments, tool };
-        self.shared.tell(&adopted)?;
+        self.shared.record(&adopted)?;
         let group = self.reversible.iter().position(|group| group.contains(&name.as_str()));
         let (shared, leases) = (self.shared.clone(), self.leases.clone());
         Ok(Received { slot, shared, leases, group, id, letter, holder, answered: false })
@@ -498,7 +498,7 @@ impl Mailbox {
 
     /// Makes a received command from the inverse of a command whose lease has ended.
     fn take_back(&self, held: Held, why: LeaseEnd) -> Result<Received, Error> {
-        tell_ended(&self.shared, &held, why)?;
+        record_ended(&self.shared, &held, why)?;
         let pid = std::process::id();
         let sender = Sender { pid, user: crate::process::user() };
         let holder = Holder { sender, start: self.shared.identity.process_start };
@@ -538,7 +538,7 @@ impl Mailbox {
             }
             Some(confirmed) => {
                 if let Some(held) = confirmed {
-                    tell_ended(&self.shared, &held, LeaseEnd::Confirmed)?;
+                    record_ended(&self.shared, &held, LeaseEnd::Confirmed)?;
                 }
                 received.done(&name)?;
             }
@@ -573,9 +573,9 @@ pub struct Received {
     answered: bool,
 }
 
-fn tell_ended(shared: &Shared, held: &Held, why: LeaseEnd) -> Result<(), Error> {
+fn record_ended(shared: &Shared, held: &Held, why: LeaseEnd) -> Result<(), Error> {
     let Sender { pid, user } = held.holder.sender;
-    shared.tell(&CommandLeaseEnded { command: held.id, why, pid, user, tool: &held.tool })
+    shared.record(&CommandLeaseEnded { command: held.id, why, pid, user, tool: &held.tool })
 }
 
 impl Received {
@@ -643,7 +643,7 @@ impl Received {
             Answer::Done { result, .. } => (true, result),
             Answer::Failed { why } => (false, why),
         };
-        self.shared.tell(&CommandAnswered { command: self.id, done, answer: text })?;
+        self.shared.record(&CommandAnswered { command: self.id, done, answer: text })?;
         leased
     }
 
@@ -670,12 +670,12 @@ impl Received {
             (former, undo)
         });
         if let Some(former) = former {
-            tell_ended(&self.shared, &former, LeaseEnd::TakenOver)?;
+            record_ended(&self.shared, &former, LeaseEnd::TakenOver)?;
         }
         let (Some(terms), Some(Command { target, name, arguments })) = (self.letter.terms, undo) else {
             return Ok(());
         };
-        self.shared.tell(&CommandLeased {
+        self.shared.record(&CommandLeased {
             command: self.id,
             lasts: terms.lasts_ns(),
             while_alive: terms.ends_with_its_holder(),

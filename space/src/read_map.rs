@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_is_shortened_reads_as_zeros_and_says_so() {
+    fn a_file_that_is_shortened_reads_as_zeros_and_is_reported() {
         let path = path("shortened");
         let mut file = File::options().create_new(true).read(true).write(true).open(&path).unwrap();
         file.write_all(&[2; 1 << 16]).unwrap();

@@ -132,10 +132,10 @@ impl Shared {
         let count = settings.len() + switched.len();
         for (name, old, Cell { value: new, pid, user, tool, .. }) in settings {
             let name = self.cold().name(&name)?;
-            self.tell(&SettingAdopted { name, old, new, pid, user, tool: &tool })?;
+            self.record(&SettingAdopted { name, old, new, pid, user, tool: &tool })?;
         }
         for (Switch { pattern, on, pid, user }, probes) in switched {
-            self.tell(&ProbesSwitched { pattern: &pattern, on, probes, pid, user })?;
+            self.record(&ProbesSwitched { pattern: &pattern, on, probes, pid, user })?;
         }
         Ok(count)
     }
@@ -151,16 +151,16 @@ impl Shared {
         drop(guard);
         for (change, name) in changes.iter().zip(names) {
             let name = self.cold().name(&name)?;
-            self.tell_lease(name, change)?;
+            self.record_lease(name, change)?;
         }
         looked.map(|()| changes.len())
     }
 
-    fn tell_lease(&self, name: NameRef, change: &LeaseChange) -> Result<(), Error> {
+    fn record_lease(&self, name: NameRef, change: &LeaseChange) -> Result<(), Error> {
         match change {
             LeaseChange::Leased(_, Cell { value, confirmed, until, holder_start, pid, user, tool, .. }) => {
                 let lasts = if *until == NO_TIME { NO_TIME } else { until.saturating_sub(lease::now_ns()) };
-                self.tell(&SettingLeased {
+                self.record(&SettingLeased {
                     name,
                     value: *value,
                     confirmed: *confirmed,
@@ -173,13 +173,13 @@ impl Shared {
             }
             LeaseChange::Ended(_, Cell { value: leased, pid, user, tool, .. }, why, value) => {
                 let (value, leased, why) = (*value, *leased, *why);
-                self.tell(&SettingLeaseEnded { name, value, leased, why, pid: *pid, user: *user, tool })
+                self.record(&SettingLeaseEnded { name, value, leased, why, pid: *pid, user: *user, tool })
             }
         }
     }
 
     /// Records an event about the space itself, such as a change of a setting.
-    pub(crate) fn tell<K: Kind>(&self, event: &K) -> Result<(), Error> {
+    pub(crate) fn record<K: Kind>(&self, event: &K) -> Result<(), Error> {
         self.identity.check_fork()?;
         let name = self.cold().name("audit")?;
         let mut audit = self.audit.lock().unwrap_or_else(PoisonError::into_inner);

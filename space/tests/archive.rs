@@ -295,18 +295,18 @@ fn other_directories_are_refused() {
     let directory = Directory::new("refused");
     let space = space(&directory, 1024, 8, WAIT);
     let other = space_in(directory.path(), 1024, 8, WAIT);
-    let told = |into: &Path| {
+    let refusal = |into: &Path| {
         let opened = Archiver::with_options(space.path(), options(into));
         opened.map(|_| ()).unwrap_err().to_string()
     };
-    assert!(told(other.path()).contains("holds a space"), "{}", told(other.path()));
+    assert!(refusal(other.path()).contains("holds a space"), "{}", refusal(other.path()));
     let foreign = directory.path().join("foreign");
     std::fs::create_dir(&foreign).unwrap();
     std::fs::write(foreign.join("thesis.tex"), "precious").unwrap();
-    assert!(told(&foreign).contains("something else"), "{}", told(&foreign));
+    assert!(refusal(&foreign).contains("something else"), "{}", refusal(&foreign));
     let kept = directory.path().join("kept");
     Archiver::with_options(other.path(), options(&kept)).unwrap().finish().unwrap();
-    assert!(told(&kept).contains("archive of another space"), "{}", told(&kept));
+    assert!(refusal(&kept).contains("archive of another space"), "{}", refusal(&kept));
     assert!(
         Archiver::with_options(directory.path(), options(&kept))
             .unwrap_err()

@@ -54,11 +54,11 @@ fn commands_are_taken_in_order_and_answered() {
     let third = reader.send(&Command::new("", "forget")).unwrap();
     drop(mailbox.poll().unwrap().unwrap());
     assert!(matches!(third.wait(PATIENCE).unwrap(), Answer::Failed { .. }));
-    let who = [pid.to_string(), user.to_string()];
+    let sender = [pid.to_string(), user.to_string()];
     let adopted = of_kind(&space, "space.command_adopted");
     assert_eq!(adopted.len(), 3);
     assert_eq!(adopted[0][0], first.id().to_string());
-    assert_eq!(adopted[0][1..6], [&who[0], &who[1], "\"task 7\"", "\"move\"", "\"worker 1 now\""]);
+    assert_eq!(adopted[0][1..6], [&sender[0], &sender[1], "\"task 7\"", "\"move\"", "\"worker 1 now\""]);
     assert!(adopted[0][6].contains("commands"), "the tool is this program: {}", adopted[0][6]);
     let answered = of_kind(&space, "space.command_answered");
     assert_eq!(answered[0][1..], ["true", "\"moved\""]);
@@ -249,7 +249,7 @@ fn waiting_for_a_dead_process_ends() {
 }
 
 #[test]
-fn a_change_of_a_setting_tells_who_made_it() {
+fn a_change_of_a_setting_records_its_sender() {
     let (_directory, space) = made("audit");
     let spec = SettingSpec { name: "s", max: 9, default: 3, ..SettingSpec::PLAIN };
     let setting = space.setting(spec).unwrap();
@@ -263,15 +263,15 @@ fn a_change_of_a_setting_tells_who_made_it() {
     setting.set(6).unwrap();
     assert_eq!(space.adopt().unwrap(), 2);
     assert_eq!(space.adopt().unwrap(), 0);
-    let mut who = Sender { pid: std::process::id(), user: 0 };
+    let mut sender = Sender { pid: std::process::id(), user: 0 };
     let adopted = of_kind(&space, "space.setting_adopted");
-    who.user = adopted[0][4].parse().unwrap();
+    sender.user = adopted[0][4].parse().unwrap();
     let tool = adopted[0][5].clone();
     assert!(tool.contains("commands"), "this program: {tool}");
     let name = |name: &str| format!("name#{}", space.name(name).unwrap().0);
     let expect = |of: &str, old: u64, new: u64| {
-        let who = [who.pid, who.user].map(|number| number.to_string());
-        [vec![name(of), old.to_string(), new.to_string()], who.into(), vec![tool.clone()]].concat()
+        let sender = [sender.pid, sender.user].map(|number| number.to_string());
+        [vec![name(of), old.to_string(), new.to_string()], sender.into(), vec![tool.clone()]].concat()
     };
     assert_eq!(adopted, [expect("s", 3, 5), expect("s", 5, 6), expect("other", 3, 4)]);
     // The cell is left as a killed setter leaves it; the next setter repairs it without waiting.

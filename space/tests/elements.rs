@@ -402,7 +402,7 @@ fn pools_are_archived_too() {
 }
 
 #[test]
-fn a_damaged_pool_is_told_once() {
+fn a_damaged_pool_is_reported_once() {
     let directory = Directory::new("bad-pool");
     let space =
         Space::create(SpaceOptions { ..options(directory.path(), 512, 2, Policy::Overwrite) }).unwrap();
@@ -467,7 +467,7 @@ fn elements_may_lie_elsewhere() {
 /// A link to another directory is followed only to a directory with the space's UUID in its name: a process
 /// that may write into a space cannot make others read or remove files elsewhere.
 #[test]
-fn a_link_that_lies_is_told() {
+fn a_link_that_lies_is_reported() {
     let directory = Directory::new("lying");
     let disk = Directory::new("lying-disk");
     let space = space(&directory, 512, 2, Policy::Overwrite);

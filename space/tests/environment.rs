@@ -38,7 +38,7 @@ fn make(parent: &Path) -> Result<Space, thalweg_space::Error> {
     Space::create(options(parent, 512, 2, Policy::Overwrite))
 }
 
-fn told(error: &thalweg_space::Error, path: &Path, what: &str) {
+fn check_error(error: &thalweg_space::Error, path: &Path, what: &str) {
     let error = format!("{error:#}");
     assert!(error.contains(path.to_str().unwrap()) && error.contains(what), "{error}");
 }
@@ -82,19 +82,19 @@ fn nobodys_process() {
         ("roots/below", "Permission denied"),
     ] {
         let path = parent.join(name);
-        told(&make(&path).unwrap_err(), &path, what);
+        check_error(&make(&path).unwrap_err(), &path, what);
         let in_session = SpaceOptions { session: Some(path.clone()), ..SpaceOptions::default() };
-        told(&Space::create(in_session).unwrap_err(), &path, what);
+        check_error(&Space::create(in_session).unwrap_err(), &path, what);
     }
     let mine = make(&parent.join("mine")).unwrap();
     let somewhere = parent.join("somebodys");
-    told(&mine.elements_in(&somewhere).unwrap_err(), &somewhere, "belongs to another user");
+    check_error(&mine.elements_in(&somewhere).unwrap_err(), &somewhere, "belongs to another user");
     let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
     assert_eq!((mode(mine.path()), mode(&mine.path().join("space"))), (0o700, 0o600));
 
     // The space of another user cannot be read, set or removed.
-    told(&SpaceReader::open(&roots_space).unwrap_err(), &roots_space, "Permission denied");
-    told(&Archiver::open(&roots_space).unwrap_err(), &roots_space, "Permission denied");
+    check_error(&SpaceReader::open(&roots_space).unwrap_err(), &roots_space, "Permission denied");
+    check_error(&Archiver::open(&roots_space).unwrap_err(), &roots_space, "Permission denied");
     assert!(discover::remove(&roots_space).is_err());
     let cleaned = discover::clean(&parent, true).unwrap();
     assert!(cleaned.removed.is_empty(), "{cleaned:?}");
@@ -135,10 +135,10 @@ fn read_only_process() {
     let reader = SpaceReader::open(&path).unwrap();
     assert_eq!(reader.settings().unwrap()[0].value, 3);
     assert_eq!(discover::list(&parent).unwrap().len(), 1);
-    told(&reader.set("s", 5).unwrap_err(), &path, "Read-only");
-    told(&Archiver::open(&path).unwrap_err(), &path, "Read-only");
-    told(&make(&parent).unwrap_err(), &parent, "Read-only");
-    told(&discover::remove(&path).unwrap_err(), &path, "Read-only");
+    check_error(&reader.set("s", 5).unwrap_err(), &path, "Read-only");
+    check_error(&Archiver::open(&path).unwrap_err(), &path, "Read-only");
+    check_error(&make(&parent).unwrap_err(), &parent, "Read-only");
+    check_error(&discover::remove(&path).unwrap_err(), &path, "Read-only");
 }
 
 #[test]

@@ -174,7 +174,7 @@ fn a_later_version_is_refused_with_its_number() {
 }
 
 #[test]
-fn no_space_is_an_error_that_says_what_to_do() {
+fn no_space_is_an_error_with_what_to_do() {
     let directory = Directory::new("none");
     let error = SpaceReader::open(directory.path()).unwrap_err().to_string();
     assert!(error.contains("no space") && error.contains("thalweg ls"), "{error}");
@@ -200,12 +200,12 @@ fn a_hundred_thousand_damaged_spaces() {
         })
         .collect();
     for child in children {
-        let said = child.join().unwrap_or_else(|_| {
+        let stderr = child.join().unwrap_or_else(|_| {
             let place = |reader| directory.path().join(format!("{reader}.case"));
             let cases: Vec<_> = (0..READERS).map(|reader| std::fs::read_to_string(place(reader))).collect();
             panic!("a panic, a signal or an end of memory; of the readers, these were at {cases:?}")
         });
-        assert!(said.contains(&format!("read {}", DAMAGED / READERS)), "{said}");
+        assert!(stderr.contains(&format!("read {}", DAMAGED / READERS)), "{stderr}");
     }
 }
 

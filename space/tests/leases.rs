@@ -100,7 +100,7 @@ fn a_lease_is_renewed_confirmed_or_given_back() {
 }
 
 #[test]
-fn whoever_changes_a_setting_takes_it_over() {
+fn a_change_of_a_setting_takes_its_lease_over() {
     let (_directory, space, setting) = made("taken");
     let (a, b) = (reader(&space, "a"), reader(&space, "b"));
     let mut of_a = a.lease("s", 10, Terms::lasting(HOURS)).unwrap();
@@ -237,14 +237,15 @@ enum Step {
 }
 
 fn step() -> impl Strategy<Value = Step> {
-    let (who, value) = (0..3u8, 0..=100u64);
+    let (tool, value) = (0..3u8, 0..=100u64);
     prop_oneof![
-        1 => (who.clone(), value.clone()).prop_map(|(who, value)| Step::Set(who, value)),
-        3 => (who.clone(), value.clone(), any::<bool>()).prop_map(|(who, value, ends)| Step::Lease(who, value, ends)),
-        1 => who.clone().prop_map(Step::Renew),
-        1 => (who.clone(), value).prop_map(|(who, value)| Step::Change(who, value)),
-        1 => who.clone().prop_map(Step::Confirm),
-        1 => who.prop_map(Step::GiveBack),
+        1 => (tool.clone(), value.clone()).prop_map(|(tool, value)| Step::Set(tool, value)),
+        3 => (tool.clone(), value.clone(), any::<bool>())
+            .prop_map(|(tool, value, ends)| Step::Lease(tool, value, ends)),
+        1 => tool.clone().prop_map(Step::Renew),
+        1 => (tool.clone(), value).prop_map(|(tool, value)| Step::Change(tool, value)),
+        1 => tool.clone().prop_map(Step::Confirm),
+        1 => tool.prop_map(Step::GiveBack),
         3 => Just(Step::Look),
     ]
 }
@@ -259,8 +260,8 @@ struct Model {
 }
 
 impl Model {
-    fn holds(&self, who: u8) -> bool {
-        self.lease.is_some_and(|(holder, _)| holder == who)
+    fn holds(&self, tool: u8) -> bool {
+        self.lease.is_some_and(|(holder, _)| holder == tool)
     }
 
     fn look(&mut self) {
@@ -281,35 +282,35 @@ proptest! {
         let mut model = Model { value: 3, confirmed: 3, lease: None };
         for step in steps {
             match step {
-                Step::Set(who, value) => {
-                    readers[usize::from(who)].set("s", value).unwrap();
+                Step::Set(tool, value) => {
+                    readers[usize::from(tool)].set("s", value).unwrap();
                     model = Model { value, confirmed: value, lease: None };
                 }
-                Step::Lease(who, value, ends) => {
+                Step::Lease(tool, value, ends) => {
                     let terms = Terms::lasting(if ends { NOW } else { HOURS });
-                    leases[usize::from(who)] = Some(readers[usize::from(who)].lease("s", value, terms).unwrap());
-                    (model.value, model.lease) = (value, Some((who, ends)));
+                    leases[usize::from(tool)] = Some(readers[usize::from(tool)].lease("s", value, terms).unwrap());
+                    (model.value, model.lease) = (value, Some((tool, ends)));
                 }
-                Step::Renew(who) => if let Some(lease) = &mut leases[usize::from(who)] {
-                    prop_assert_eq!(lease.renew().is_ok(), model.holds(who));
+                Step::Renew(tool) => if let Some(lease) = &mut leases[usize::from(tool)] {
+                    prop_assert_eq!(lease.renew().is_ok(), model.holds(tool));
                 },
-                Step::Change(who, value) => if let Some(lease) = &mut leases[usize::from(who)] {
+                Step::Change(tool, value) => if let Some(lease) = &mut leases[usize::from(tool)] {
                     let changed = lease.set(value).is_ok();
-                    prop_assert_eq!(changed, model.holds(who));
+                    prop_assert_eq!(changed, model.holds(tool));
                     if changed {
                         model.value = value;
                     }
                 },
-                Step::Confirm(who) => if let Some(lease) = leases[usize::from(who)].take() {
+                Step::Confirm(tool) => if let Some(lease) = leases[usize::from(tool)].take() {
                     let confirmed = lease.confirm().is_ok();
-                    prop_assert_eq!(confirmed, model.holds(who));
+                    prop_assert_eq!(confirmed, model.holds(tool));
                     if confirmed {
                         model = Model { value: model.value, confirmed: model.value, lease: None };
                     }
                 },
-                Step::GiveBack(who) => if let Some(lease) = leases[usize::from(who)].take() {
+                Step::GiveBack(tool) => if let Some(lease) = leases[usize::from(tool)].take() {
                     let given_back = lease.give_back().is_ok();
-                    prop_assert_eq!(given_back, model.holds(who));
+                    prop_assert_eq!(given_back, model.holds(tool));
                     if given_back {
                         model = Model { value: model.confirmed, lease: None, ..model };
                     }
@@ -323,7 +324,7 @@ proptest! {
             let view = readers[0].settings().unwrap().remove(0);
             prop_assert_eq!((setting.load(), view.value), (model.value, model.value));
             let holder = view.lease.is_some().then(|| view.setter.unwrap().tool);
-            let expected = model.lease.map(|(who, _)| ["a", "b", "c"][usize::from(who)].to_string());
+            let expected = model.lease.map(|(tool, _)| ["a", "b", "c"][usize::from(tool)].to_string());
             prop_assert_eq!(holder, expected);
             prop_assert_eq!(view.lease.map_or(model.confirmed, |lease| lease.confirmed), model.confirmed);
         }
@@ -439,7 +440,7 @@ fn the_lease_of_a_command_is_renewed_confirmed_or_given_back() {
 
 /// A later command of the group takes over the lease, and its inverse restores the state before all leases.
 #[test]
-fn whoever_sends_a_command_takes_the_lease_over() {
+fn a_later_command_takes_the_lease_over() {
     let (_directory, space, mut mailbox, mut run) = with_mailbox("over");
     let (a, b) = (reader(&space, "a"), reader(&space, "b"));
     let pause = Command::new("run", "pause");

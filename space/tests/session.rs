@@ -71,16 +71,16 @@ fn many_processes_in_a_session() {
     let session = directory.path().join("together");
     let variables = [("THALWEG_SESSION", session.to_str().unwrap().to_string())];
     let mut children: Vec<_> = (0..PROCESSES).map(|_| child::begin("member_process", &variables)).collect();
-    let mut spoken: Vec<_> =
+    let mut outputs: Vec<_> =
         children.iter_mut().map(|child| BufReader::new(child.stderr.take().unwrap()).lines()).collect();
-    let said = |lines: &mut std::io::Lines<_>| {
+    let has_written = |lines: &mut std::io::Lines<_>| {
         lines.any(|line: std::io::Result<String>| line.unwrap().ends_with(" written"))
     };
-    assert!(said(&mut spoken[0]));
+    assert!(has_written(&mut outputs[0]));
     let mut stream = Session::open(&session).unwrap().events();
     let mut read = Read::default();
     read.poll(&mut stream);
-    assert!(spoken[1..].iter_mut().all(said));
+    assert!(outputs[1..].iter_mut().all(has_written));
     read.poll(&mut stream);
     assert_eq!(read.next.len() as u64, PROCESSES);
     assert!(read.next.values().all(|count| *count == EVENTS));
@@ -189,7 +189,7 @@ fn two_remove_the_same_space() {
 }
 
 #[test]
-fn a_damaged_manifest_is_told() {
+fn a_damaged_manifest_is_reported() {
     let directory = Directory::new("manifest");
     let session = directory.path().join("s");
     let space = Space::create(joining(&session)).unwrap();
@@ -197,17 +197,17 @@ fn a_damaged_manifest_is_told() {
     let path = session.join("session");
     let bytes = std::fs::read(&path).unwrap();
     let file = std::fs::OpenOptions::new().write(true).open(&path).unwrap();
-    let mut told = 0;
+    let mut errors = 0;
     for (at, byte) in bytes.iter().enumerate() {
         file.write_all_at(&[byte ^ 0x81], at as u64).unwrap();
         let opened = Session::open(&session);
-        told += u32::from(opened.is_err());
+        errors += u32::from(opened.is_err());
         let polled = opened.map(|session| session.events().poll(10, &mut |_, _| {}));
-        told += u32::from(polled.is_ok_and(|polled| polled.is_err()));
+        errors += u32::from(polled.is_ok_and(|polled| polled.is_err()));
         file.write_all_at(&[*byte], at as u64).unwrap();
     }
     // The file lacks the end of its header.
-    assert!(told as usize > bytes.len() - 56, "{told} of {}", bytes.len());
+    assert!(errors as usize > bytes.len() - 56, "{errors} of {}", bytes.len());
     for length in (0..bytes.len()).rev() {
         file.set_len(length as u64).unwrap();
         let _ = Session::open(&session).map(|session| session.events().poll(10, &mut |_, _| {}));

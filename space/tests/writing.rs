@@ -654,7 +654,7 @@ fn names_and_sites_come_back() {
 }
 
 #[test]
-fn identity_tells_who_and_when() {
+fn identity_has_the_process_and_the_times() {
     let directory = Directory::new("identity");
     let start = Instant::now();
     let space = space(&directory, 64 << 10, 16, Policy::Overwrite);
@@ -677,7 +677,7 @@ fn identity_tells_who_and_when() {
 }
 
 #[test]
-fn bad_places_and_sizes_are_told() {
+fn bad_places_and_sizes_are_reported() {
     let directory = Directory::new("bad");
     let check = |options: SpaceOptions, words: &str| {
         let error = Space::create(options).unwrap_err().to_string();

@@ -231,11 +231,11 @@ fn jump(turns: u64) {
 /// length would then take more than half of the time.
 fn wake_in_time() {
     thread_local! {
-        static TOLD: () = {
+        static SLACK: () = {
             let _ = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1));
         };
     }
-    TOLD.with(|()| ());
+    SLACK.with(|()| ());
 }
 
 /// Waits for the next multiple of the period, by the clock that all processes share.

@@ -96,7 +96,7 @@ impl Failure {
             Failure::Coded(code, message) => print_error(Some(code), message, terminal),
             Failure::Text(diagnostics) => print_diagnostics(diagnostics, terminal),
             Failure::Host(error) => match error.kind() {
-                ErrorKind::Interrupted(_) => say!("interrupted"),
+                ErrorKind::Interrupted(_) => print_stderr!("interrupted"),
                 _ if !error.diagnostics().is_empty() => print_diagnostics(error.diagnostics(), terminal),
                 _ => print_error(error.code(), &chain(error), terminal),
             },
@@ -108,12 +108,12 @@ impl Failure {
 fn print_error(code: Option<&str>, message: &str, terminal: Terminal) {
     let (on, off) = if terminal.colour { ("\x1b[1;31m", "\x1b[0m") } else { ("", "") };
     let code = code.map_or(String::new(), |code| format!("[{code}]"));
-    say!("{on}error{code}{off}: {message}");
+    print_stderr!("{on}error{code}{off}: {message}");
 }
 
 /// Prints diagnostics on standard error, each with its excerpt.
 pub(crate) fn print_diagnostics(diagnostics: &[Diagnostic], terminal: Terminal) {
     for diagnostic in diagnostics {
-        say!("{}", diagnostic.render(terminal.colour));
+        print_stderr!("{}", diagnostic.render(terminal.colour));
     }
 }

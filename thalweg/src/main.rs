@@ -3,7 +3,7 @@
 #![forbid(unsafe_code)]
 
 #[macro_use]
-mod said;
+mod stderr;
 
 mod commands;
 mod failure;

@@ -13,7 +13,7 @@ const WIDTH: usize = 110;
 const WIDTH_MIN: usize = 20;
 
 /// Writes a line at once.
-pub(crate) fn say_line(text: &str) -> Result<(), Failure> {
+pub(crate) fn print_line(text: &str) -> Result<(), Failure> {
     let mut stdout = io::stdout();
     done(writeln!(stdout, "{text}"))?;
     done(stdout.flush())

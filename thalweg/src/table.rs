@@ -114,7 +114,7 @@ impl Table {
     pub(crate) fn render(&self, shape: &Shape) -> String {
         shape.meet(self.columns.iter().map(|column| column.title));
         let mut shown = match shape.chosen() {
-            None => (0..self.columns.len()).filter(|&n| !self.says_nothing(n)).collect(),
+            None => (0..self.columns.len()).filter(|&n| !self.is_blank(n)).collect(),
             Some(chosen) => match self.chosen(chosen) {
                 shown if shown.is_empty() => return String::new(),
                 shown => shown,
@@ -142,8 +142,8 @@ impl Table {
         }
         if !left_out.is_empty() {
             let titles = left_out.iter().map(|&n| self.columns[n].title).collect::<Vec<_>>().join(", ");
-            let said = format!("… not shown: {titles} (--wide, --columns or a pipe shows them)");
-            out.push_str(&wrapped(&said, shape.width, "  "));
+            let note = format!("… not shown: {titles} (--wide, --columns or a pipe shows them)");
+            out.push_str(&wrapped(&note, shape.width, "  "));
         }
         out
     }
@@ -252,7 +252,7 @@ impl Table {
     }
 
     /// Whether this column is empty in all rows.
-    fn says_nothing(&self, n: usize) -> bool {
+    fn is_blank(&self, n: usize) -> bool {
         n > 0 && self.rows.iter().all(|(cells, _)| cells[n].is_empty())
     }
 
@@ -372,7 +372,7 @@ b                                    12.3 µs       4
     }
 
     #[test]
-    fn narrow_shortens_then_drops_and_says_so() {
+    fn narrow_shortens_then_drops_and_reports_it() {
         let want = "\
 NAME                                 A      BB
 net/a/ver…path/of/a/component        1  22,222
@@ -414,7 +414,7 @@ b                              12.3 µs       4
     }
 
     #[test]
-    fn a_column_that_alone_tells_rows_apart_stays() {
+    fn a_column_that_alone_distinguishes_rows_stays() {
         let table = |second: &str| {
             let mut table = Table::new(&[text("NAME"), id("ID", 3), number("SOMETHING LONG", 1)]);
             table.row(vec!["one".into(), "7".into(), "1".into()], false);

@@ -113,15 +113,15 @@ fn slept(report: &Report, name: &str, what: SleepsFor) -> f64 {
 /// Checks that the verdict names the box and the reason for which it sleeps.
 fn check(report: &Report, name: &str, what: SleepsFor) {
     let found = &report.verdict.finding;
-    let told = format!("{:?}\n{:?}", report.verdict.words, account(report, name));
-    assert_eq!((found.kind, found.rule.as_str()), (VerdictKind::Task, "asleep"), "{told}");
-    assert_eq!(found.component.as_ref().and_then(|path| path.rsplit('/').next()), Some(name), "{told}");
-    assert!(found.figure(&format!("asleep_for_{}", what.word())).is_some(), "{told}");
-    assert!(slept(report, name, what) > 0.5, "{told}");
+    let context = format!("{:?}\n{:?}", report.verdict.words, account(report, name));
+    assert_eq!((found.kind, found.rule.as_str()), (VerdictKind::Task, "asleep"), "{context}");
+    assert_eq!(found.component.as_ref().and_then(|path| path.rsplit('/').next()), Some(name), "{context}");
+    assert!(found.figure(&format!("asleep_for_{}", what.word())).is_some(), "{context}");
+    assert!(slept(report, name, what) > 0.5, "{context}");
 }
 
 #[test]
-fn a_box_that_sleeps_is_said_to_sleep_in_every_mode_and_wherever_it_runs() {
+fn a_box_that_sleeps_is_reported_as_asleep_in_every_mode_and_wherever_it_runs() {
     for options in [&["--monitor", "metrics"][..], &["--monitor", "full"], &["--pin", "--monitor", "metrics"]]
     {
         let planted = Planted::new(&["cheap", "sleepy", "work"], "cheap .. sleepy .. work");
@@ -135,7 +135,7 @@ fn a_box_that_sleeps_is_said_to_sleep_in_every_mode_and_wherever_it_runs() {
 }
 
 #[test]
-fn replicas_that_wait_for_one_lock_are_said_to_sleep_for_it() {
+fn replicas_that_wait_for_one_lock_are_reported_as_asleep_for_it() {
     let planted = Planted::new(&["locked"], "locked ! <k>");
     let report = planted.run(3000, &[]);
     let found = &report.verdict.finding;
@@ -147,7 +147,7 @@ fn replicas_that_wait_for_one_lock_are_said_to_sleep_for_it() {
 }
 
 #[test]
-fn a_box_that_waits_for_a_pipe_is_said_to_read_or_to_write() {
+fn a_box_that_waits_for_a_pipe_is_reported_as_reading_or_writing() {
     let planted = Planted::new(&["cheap", "listens"], "cheap .. listens");
     planted.make_fifo();
     let fifo = planted.fifo();
@@ -179,7 +179,7 @@ fn slow_reader(fifo: &Path, pause: Duration) {
 }
 
 #[test]
-fn a_sink_that_waits_for_its_reader_is_said_to() {
+fn a_sink_that_waits_for_its_reader_is_reported_as_writing() {
     let planted = Planted::new(&["cheap"], "cheap");
     planted.make_fifo();
     let fifo = planted.fifo();
@@ -217,7 +217,7 @@ fn a_limit_on_messages_under_way_is_named() {
 }
 
 #[test]
-fn what_looking_takes_is_told_and_little() {
+fn sampling_stays_within_its_budget() {
     let planted = Planted::new(&["sleepy"], "sleepy");
     let report = planted.run(30, &[]);
     let processors = report.processors.expect("it was recorded");
@@ -259,13 +259,13 @@ fn boxes_that_wait_for_each_others_locks_are_a_deadlock() {
     let report = live(&planted, VerdictKind::Deadlock);
     let hanging: Vec<_> =
         report.verdict.finding.figures.iter().filter_map(|figure| figure.of.as_ref()).collect();
-    let told = |name: &str, holder: &str| {
+    let is_reported = |name: &str, holder: &str| {
         hanging.iter().any(|subject| {
             matches!(subject, Subject::Hanging(one) if one.name.ends_with(name)
                 && one.sleeps_for == SleepsFor::Lock && one.holder.as_ref().is_some_and(|by| by.ends_with(holder)))
         })
     };
-    assert!(told("forth", "back") && told("back", "forth"), "{hanging:?}");
+    assert!(is_reported("forth", "back") && is_reported("back", "forth"), "{hanging:?}");
     assert!(report.verdict.words.text.contains("each other's locks"), "{:?}", report.verdict);
 }
 

@@ -27,8 +27,8 @@ fn thalweg(arguments: &[&str]) -> Output {
 /// Applies the setting to the run with this space.
 fn set(space: &Path, NewValue { setting, value, .. }: &NewValue) {
     let output = thalweg(&["set", space.to_str().expect("UTF-8"), setting, value]);
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "thalweg set {setting} {value}: {said}");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "thalweg set {setting} {value}: {stderr}");
 }
 
 /// Parses the command line with `--help` added at its end: errors in the arguments before `--help` are
@@ -97,7 +97,7 @@ fn move_task(received: Received, mover: &TaskMover) {
 }
 
 #[test]
-fn what_verdicts_say_can_be_done_is_taken() {
+fn actions_that_verdicts_suggest_are_accepted() {
     let mut applied = 0;
     let planted = CAUSES.iter().flat_map(|&cause| (0..VARIANTS).map(move |seed| Net::planted(cause, seed)));
     for net in planted {

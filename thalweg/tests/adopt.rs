@@ -212,7 +212,7 @@ fn a_cell_that_waits_may_be_an_error() {
 }
 
 #[test]
-fn wrong_arguments_are_told() {
+fn wrong_arguments_are_reported() {
     let tried = Try::of(&[("readme.txt", "no program")]);
     tried.check(&[], 2, "there is no NAME.snet");
     let one = Try::of(&[NET, ("f.c", &box_f("C4SNetOut(hnd, 1, x);"))]);

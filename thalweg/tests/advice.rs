@@ -179,7 +179,7 @@ impl Planted {
         })
         .expect("a runtime");
         let ends = self.network(replicated).start(&runtime).expect("it starts");
-        let (told, end) = channel();
+        let (counted, end) = channel();
         let values = (0..self.records() as i64).map(|n| match n % 2 {
             0 if self.skewed => 0,
             _ => n % self.replicas,
@@ -187,7 +187,7 @@ impl Planted {
         let source = Source { values: values.rev().collect(), output: ends.input };
         let on = |worker| TaskSpec { place: Placement::on_worker(worker), ..TaskSpec::default() };
         runtime.spawn(on(0), source);
-        runtime.spawn(on(self.workers - 1), Sink { input: ends.output, count: 0, told });
+        runtime.spawn(on(self.workers - 1), Sink { input: ends.output, count: 0, counted });
         let begun = Instant::now();
         runtime.start();
         let (count, ended) = end.recv().expect("the sink has it");
@@ -251,7 +251,7 @@ impl Task for Source {
 struct Sink {
     input: In<Record>,
     count: u64,
-    told: Sender<(u64, Instant)>,
+    counted: Sender<(u64, Instant)>,
 }
 
 impl Task for Sink {
@@ -264,7 +264,7 @@ impl Task for Sink {
             match self.input.pop(cx) {
                 Some(_) => self.count += 1,
                 None if self.input.ended() => {
-                    self.told.send((self.count, Instant::now())).ok();
+                    self.counted.send((self.count, Instant::now())).ok();
                     return Stop::Ended;
                 }
                 None => return Stop::InputEmpty,
@@ -276,10 +276,10 @@ impl Task for Sink {
 
 #[test]
 #[ignore = "real time: it wants two processors for itself"]
-fn who_replicates_what_the_verdict_says_gains_by_it() {
+fn replicating_the_component_that_the_verdict_names_gains() {
     if std::thread::available_parallelism().map_or(1, usize::from) < 2 {
         println!(
-            "skipped: who_replicates_what_the_verdict_says_gains_by_it: two workers need two processors"
+            "skipped: replicating_the_component_that_the_verdict_names_gains: two workers need two processors"
         );
         return;
     }

@@ -155,13 +155,13 @@ fn move_tasks(space: &Path) {
         let mut set = des_run::thalweg();
         set.arg("set").arg(space).args([format!("task/{task}.worker"), worker.to_string()]);
         // Many numbers belong to no task, or to a task that has ended.
-        let said = set.output().expect("thalweg starts").stdout;
-        moves += u32::from(String::from_utf8_lossy(&said).contains("moves from"));
+        let stdout = set.output().expect("thalweg starts").stdout;
+        moves += u32::from(String::from_utf8_lossy(&stdout).contains("moves from"));
     }
 }
 
 #[test]
-fn pictures_are_the_same_whoever_solves_them() {
+fn pictures_are_the_same_whichever_solver_draws_them() {
     let output = String::from_utf8(RT.results()).expect("JSON");
     let names = output.lines().map(|line| {
         let record: Value = serde_json::from_str(line).expect("a record");
@@ -172,7 +172,7 @@ fn pictures_are_the_same_whoever_solves_them() {
 }
 
 #[test]
-fn a_network_of_a_task_a_path_is_said_to_be_of_too_fine_a_grain() {
+fn a_network_of_a_task_a_path_is_reported_as_of_too_fine_a_grain() {
     for (workers, mode) in WORKERS.into_iter().flat_map(|workers| [(workers, "metrics"), (workers, "full")]) {
         // If other tests leave the run no processor, the verdict names the missing processor, or a preempted
         // dispatch counts as long work; so it is enough if one run of five has the right verdict.

@@ -8,7 +8,7 @@ use page::{Page, session};
 
 #[test]
 #[ignore = "`cargo xtask test --only archive` packs the archive, and runs this with its path in THALWEG_ARCHIVE"]
-fn what_the_readme_says_of_the_archive_works() {
+fn the_commands_of_the_readme_work_in_the_archive() {
     let archive = std::env::var("THALWEG_ARCHIVE").expect("the path of the archive in THALWEG_ARCHIVE");
     let folder = tempfile::tempdir().expect("a temporary folder");
     let name = std::path::Path::new(&archive).file_name().expect("a file");

@@ -113,7 +113,7 @@ fn until(what: &str, mut holds: impl FnMut() -> bool) {
 }
 
 #[test]
-fn calls_are_counted_until_it_is_told_to_detach() {
+fn calls_are_counted_until_detached() {
     let folder = tempfile::tempdir().expect("a folder");
     let mut target = Target::start(folder.path(), "2");
     let code = target.code();
@@ -126,8 +126,8 @@ fn calls_are_counted_until_it_is_told_to_detach() {
     let listed = text(&ran(folder.path(), &["attach", "--list", "--json"]).stdout);
     assert!(listed.contains(&format!("\"pid\":{}", target.pid())), "{listed}");
     let second = ran(folder.path(), &["attach", &target.pid(), "--count", "deep"]);
-    let said = text(&second.stderr);
-    assert!(second.status.code() == Some(2) && said.contains("is attached to by process"), "{said}");
+    let stderr = text(&second.stderr);
+    assert!(second.status.code() == Some(2) && stderr.contains("is attached to by process"), "{stderr}");
 
     let detached = ran(folder.path(), &["detach", &target.pid()]);
     assert!(detached.status.success(), "{}", text(&detached.stderr));
@@ -156,8 +156,8 @@ fn other_commands_read_the_figures() {
     let attaching = attaching.wait_with_output().expect("it ends");
     assert!(attaching.status.success());
     let counters = ran(folder.path(), &["calls", "attach-hot"]);
-    let said = text(&counters.stdout);
-    assert!(said.contains("work") && said.contains("500"), "{said}{}", text(&counters.stderr));
+    let stdout = text(&counters.stdout);
+    assert!(stdout.contains("work") && stdout.contains("500"), "{stdout}{}", text(&counters.stderr));
 }
 
 #[test]
@@ -167,8 +167,8 @@ fn actions_are_done_and_undone() {
     let arguments = ["attach", &target.pid(), "--set-arg", "note:0=7", "--set-var", "level=5"];
     let mut command = thalweg(folder.path(), &arguments);
     let mut attaching = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("thalweg starts");
-    let mut said = BufReader::new(attaching.stderr.take().expect("a pipe")).lines();
-    while !said.next().expect("a line").expect("text").contains("(was 3)") {}
+    let mut stderr = BufReader::new(attaching.stderr.take().expect("a pipe")).lines();
+    while !stderr.next().expect("a line").expect("text").contains("(was 3)") {}
     assert_eq!(target.ask("note 1"), "noted");
     assert_eq!(target.ask("ask"), "value 5 0 7");
     assert!(ran(folder.path(), &["detach", &target.pid()]).status.success());
@@ -178,8 +178,8 @@ fn actions_are_done_and_undone() {
 
     // The threads of the program rest in `usleep`, which they enter from outside of the C library.
     let called = ran(folder.path(), &["attach", &target.pid(), "--call", "libc.so.6:abs(-12)"]);
-    let said = text(&called.stderr);
-    assert!(called.status.success() && said.contains("returned 12"), "{said}");
+    let stderr = text(&called.stderr);
+    assert!(called.status.success() && stderr.contains("returned 12"), "{stderr}");
     assert!(!target.attached());
 }
 
@@ -260,23 +260,23 @@ fn what_a_hundred_killed_ones_have_left_is_taken_back() {
 /// A running `thalweg attach`, and its output so far.
 struct Attaching {
     child: Child,
-    said: BufReader<std::process::ChildStderr>,
+    stderr: BufReader<std::process::ChildStderr>,
 }
 
 impl Attaching {
     fn start(folder: &Path, arguments: &[&str]) -> Attaching {
         let mut command = thalweg(folder, arguments);
         let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("thalweg starts");
-        let said = BufReader::new(child.stderr.take().expect("a pipe"));
-        Attaching { child, said }
+        let stderr = BufReader::new(child.stderr.take().expect("a pipe"));
+        Attaching { child, stderr }
     }
 
     /// Waits for a line that contains this text.
-    fn says(&mut self, part: &str) -> String {
+    fn wait_for_line(&mut self, part: &str) -> String {
         let mut all = String::new();
         loop {
             let mut line = String::new();
-            let bytes = self.said.read_line(&mut line).expect("text");
+            let bytes = self.stderr.read_line(&mut line).expect("text");
             assert!(bytes > 0, "it ended without saying `{part}`: {all}");
             if line.contains(part) {
                 return line;
@@ -306,8 +306,8 @@ fn the_costliest_points_are_taken_away() {
     let (pid, limits) = (target.pid(), ["--budget", "0.0001", "--every", "50ms"]);
     let points = ["--time", "work", "--count", "get_state"];
     let mut attaching = Attaching::start(folder.path(), &[&["attach", &pid], &points[..], &limits].concat());
-    let said = attaching.says("is taken away");
-    assert!(said.contains("work costs ") && said.contains("are allowed"), "{said}");
+    let line = attaching.wait_for_line("is taken away");
+    assert!(line.contains("work costs ") && line.contains("are allowed"), "{line}");
     // The point that costs nothing was not removed.
     assert!(target.attached() && target.code() != code);
     assert!(ran(folder.path(), &["detach", &pid]).status.success());
@@ -324,7 +324,7 @@ fn points_and_values_are_set_from_outside() {
     let pid = target.pid();
     let what = ["--count", "work", "--set-arg", "note:0=7", "--set-var", "level=5"];
     let mut attaching = Attaching::start(folder.path(), &[&["attach", &pid], &what[..]].concat());
-    attaching.says("(was 3)");
+    attaching.wait_for_line("(was 3)");
     let mut found = String::new();
     until("the settings are there", || {
         found = text(&ran(folder.path(), &["get", "attach-hot"]).stdout);
@@ -393,19 +393,19 @@ fn other_users_are_refused() {
     command.args(["--reuid=65534", "--regid=65534", "--clear-groups", env!("CARGO_BIN_EXE_thalweg")]);
     let output = command.args(["attach", &target.pid(), "--count", "work"]).output();
     let Ok(output) = output else { return println!("skipped: there is no setpriv") };
-    let said = text(&output.stderr);
-    if said.contains("setpriv: ") {
+    let stderr = text(&output.stderr);
+    if stderr.contains("setpriv: ") {
         return println!(
-            "skipped: only root can be another user, or that user cannot reach the program: {said}"
+            "skipped: only root can be another user, or that user cannot reach the program: {stderr}"
         );
     }
     let own = std::fs::read_to_string(format!("/proc/{}/status", target.pid())).expect("a status");
     let id =
         own.lines().find_map(|line| line.strip_prefix("Uid:")?.split_whitespace().next()).expect("an id");
-    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert_eq!(output.status.code(), Some(2), "{stderr}");
     assert!(
-        said.contains(&format!("belongs to the user with id {id}: attach as that user or as root")),
-        "{said}"
+        stderr.contains(&format!("belongs to the user with id {id}: attach as that user or as root")),
+        "{stderr}"
     );
     assert!(!target.attached());
 }
@@ -436,8 +436,8 @@ fn functions_are_listed_and_unknown_ones_refused() {
     let folder = tempfile::tempdir().expect("a folder");
     let target = Target::start(folder.path(), "1");
     let listed = ran(folder.path(), &["functions", &target.pid(), "w*", "--json"]);
-    let said = text(&listed.stdout);
-    assert!(said.contains("\"name\":\"work\"") && said.contains("\"name\":\"write\""), "{said}");
+    let printed = text(&listed.stdout);
+    assert!(printed.contains("\"name\":\"work\"") && printed.contains("\"name\":\"write\""), "{printed}");
     for (arguments, expected) in [
         (&["--count", "no_such"][..], "no function is called `no_such`"),
         (&["--count", "looping"], "jumps into its own first 6 bytes"),
@@ -445,8 +445,8 @@ fn functions_are_listed_and_unknown_ones_refused() {
         (&[], "say what to do"),
     ] {
         let output = ran(folder.path(), &[&["attach", &target.pid()], arguments].concat());
-        let said = text(&output.stderr);
-        assert!(output.status.code() == Some(2) && said.contains(expected), "{arguments:?}: {said}");
+        let printed = text(&output.stderr);
+        assert!(output.status.code() == Some(2) && printed.contains(expected), "{arguments:?}: {printed}");
     }
     let nobody = ran(folder.path(), &["attach", "no-such-program", "--count", "f"]);
     assert!(text(&nobody.stderr).contains("no process is called"), "{}", text(&nobody.stderr));
@@ -469,20 +469,20 @@ fn of_several_at_once_one_has_the_process() {
     until("all but one end", || several.iter_mut().map(has_ended).filter(|ended| *ended).count() == 3);
     let first = several.iter_mut().position(|one| !has_ended(one)).expect("one is left");
     let mut first = several.swap_remove(first);
-    first.says("waiting for it to load one");
+    first.wait_for_line("waiting for it to load one");
     let expected = format!("process {} is attached to by process {}: ", target.pid(), first.child.id());
     for mut other in several {
         assert_eq!(other.child.wait().expect("it has ended").code(), Some(2));
-        let mut said = String::new();
-        std::io::Read::read_to_string(&mut other.said, &mut said).expect("text");
-        assert!(said.contains(&expected) && said.trim_end().lines().count() == 1, "{said}");
+        let mut stderr = String::new();
+        std::io::Read::read_to_string(&mut other.stderr, &mut stderr).expect("text");
+        assert!(stderr.contains(&expected) && stderr.trim_end().lines().count() == 1, "{stderr}");
     }
     // The claim of a killed attaching process on the target ends at once, and the next attachment counts
     // calls.
     first.child.kill().expect("it is killed");
     first.child.wait().expect("it ends");
     let mut next = Attaching::start(folder.path(), &["attach", &target.pid(), "--count", "work"]);
-    next.says("attached to 1 function");
+    next.wait_for_line("attached to 1 function");
     assert_eq!(target.ask("run 10"), "done 20");
     let detached = ran(folder.path(), &["detach", &target.pid()]);
     assert!(detached.status.success(), "{}", text(&detached.stderr));
@@ -497,7 +497,7 @@ fn one_that_waits_for_a_library_is_detached() {
     let none = ran(folder.path(), &["detach", &target.pid()]);
     assert!(text(&none.stderr).contains("is not attached to"), "{}", text(&none.stderr));
     let mut waiting = waits_for_library(folder.path(), &target);
-    waiting.says("waiting for it to load one");
+    waiting.wait_for_line("waiting for it to load one");
     let detached = ran(folder.path(), &["detach", &target.pid()]);
     assert!(detached.status.success(), "{}", text(&detached.stderr));
     waiting.ends();
@@ -510,7 +510,7 @@ fn a_second_one_in_another_container_is_refused() {
     let folder = tempfile::tempdir().expect("a folder");
     let target = Target::start(folder.path(), "1");
     let mut first = waits_for_library(folder.path(), &target);
-    first.says("waiting for it to load one");
+    first.wait_for_line("waiting for it to load one");
     let mut second = Command::new("unshare");
     // The second process sees all processes with the same numbers, but through another `/proc`.
     second.args(["--mount", "--mount-proc", env!("CARGO_BIN_EXE_thalweg")]);
@@ -518,15 +518,15 @@ fn a_second_one_in_another_container_is_refused() {
         .args(["attach", &target.pid(), "--count", "work", "--for", "5ms"])
         .env("THALWEG_SPACES", folder.path());
     let Ok(output) = second.output() else { return println!("skipped: there is no unshare") };
-    let said = text(&output.stderr);
+    let stderr = text(&output.stderr);
     let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
     let mut numbers = release.split(['.', '-']).map(|number| number.parse::<u32>().unwrap_or(0));
     let kernel = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
-    if said.contains("unshare: ") || kernel < (6, 9) {
-        return println!("skipped: no namespaces, or Linux before 6.9 ({release}): {said}");
+    if stderr.contains("unshare: ") || kernel < (6, 9) {
+        return println!("skipped: no namespaces, or Linux before 6.9 ({release}): {stderr}");
     }
-    assert_eq!(output.status.code(), Some(2), "{said}");
-    assert!(said.contains(&format!("is attached to by process {}", first.child.id())), "{said}");
+    assert_eq!(output.status.code(), Some(2), "{stderr}");
+    assert!(stderr.contains(&format!("is attached to by process {}", first.child.id())), "{stderr}");
     drop(first);
 }
 
@@ -559,12 +559,12 @@ fn programs_that_changed_their_user_are_refused() {
         "work",
     ]);
     let output = command.output().expect("setpriv starts");
-    let said = text(&output.stderr);
-    if said.contains("setpriv: ") {
-        return println!("skipped: that user cannot reach the program: {said}");
+    let stderr = text(&output.stderr);
+    if stderr.contains("setpriv: ") {
+        return println!("skipped: that user cannot reach the program: {stderr}");
     }
-    assert_eq!(output.status.code(), Some(2), "{said}");
-    assert!(said.contains("has changed its user (set-user-ID): only root may attach to it"), "{said}");
+    assert_eq!(output.status.code(), Some(2), "{stderr}");
+    assert!(stderr.contains("has changed its user (set-user-ID): only root may attach to it"), "{stderr}");
     assert!(!target.attached());
     let by_root = ran(folder.path(), &["attach", &target.pid(), "--count", "work", "--for", "5ms"]);
     assert!(by_root.status.success(), "{}", text(&by_root.stderr));
@@ -590,9 +590,9 @@ fn a_holder_of_the_lock_that_did_not_attach_is_left_alone() {
     let expected = format!("process {} (claiming) holds the lock", holder.id());
     for arguments in [&["detach", &target.pid()][..], &["attach", &target.pid(), "--count", "work"]] {
         let output = ran(folder.path(), arguments);
-        let said = text(&output.stderr);
-        assert!(output.status.code() == Some(2) && said.contains(&expected), "{arguments:?}: {said}");
-        assert_eq!(said.trim_end().lines().count(), 1, "{said}");
+        let stderr = text(&output.stderr);
+        assert!(output.status.code() == Some(2) && stderr.contains(&expected), "{arguments:?}: {stderr}");
+        assert_eq!(stderr.trim_end().lines().count(), 1, "{stderr}");
     }
     assert!(holder.try_wait().expect("a status").is_none(), "it was ended");
     drop(input);
@@ -625,19 +625,19 @@ fn the_last_calls_are_shown_one_by_one() {
         let pid = target.pid();
         let mut arguments = vec!["attach", &pid, "--time", "work", "--args", "0", "--last", "3"];
         arguments.extend(json.then_some("--json"));
-        let said = of_a_thousand_calls(folder.path(), &mut target, &arguments);
+        let printed = of_a_thousand_calls(folder.path(), &mut target, &arguments);
         if json {
-            let object: serde_json::Value = serde_json::from_str(&said).expect("an object");
+            let object: serde_json::Value = serde_json::from_str(&printed).expect("an object");
             let kept = object["kept"].as_array().expect("calls");
             let argument = |call: &serde_json::Value| call["arguments"][0][1].as_u64();
             assert_eq!(
                 kept.iter().map(argument).collect::<Vec<_>>(),
                 [Some(997), Some(998), Some(999)],
-                "{said}"
+                "{printed}"
             );
             assert_eq!((&kept[2]["result"], &object["not_kept"]), (&2997.into(), &0.into()));
         } else {
-            let calls = said.split("calls of work\n").nth(1).expect("the calls").lines().skip(1);
+            let calls = printed.split("calls of work\n").nth(1).expect("the calls").lines().skip(1);
             let ends: Vec<(String, String)> = calls
                 .filter_map(|line| {
                     let mut cells = line.split_whitespace().rev();
@@ -645,7 +645,7 @@ fn the_last_calls_are_shown_one_by_one() {
                 })
                 .collect();
             let expected = [("997", "2991"), ("998", "2994"), ("999", "2997")];
-            assert_eq!(ends, expected.map(|(one, two)| (one.to_owned(), two.to_owned())), "{said}");
+            assert_eq!(ends, expected.map(|(one, two)| (one.to_owned(), two.to_owned())), "{printed}");
         }
         assert!(!target.attached() && target.code() == code);
     }
@@ -660,14 +660,14 @@ fn calls_are_counted_by_their_callers() {
         let pid = target.pid();
         let mut arguments = vec!["attach", &pid, "--callers", "work"];
         arguments.extend(json.then_some("--json"));
-        let said = of_a_thousand_calls(folder.path(), &mut target, &arguments);
+        let printed = of_a_thousand_calls(folder.path(), &mut target, &arguments);
         if json {
-            let object: serde_json::Value = serde_json::from_str(&said).expect("an object");
+            let object: serde_json::Value = serde_json::from_str(&printed).expect("an object");
             let callers = object["callers"].as_array().expect("callers");
             let calls: u64 = callers.iter().filter_map(|caller| caller["calls"].as_u64()).sum();
-            assert_eq!((&object["calls"], calls), (&1000.into(), 1000), "{said}");
+            assert_eq!((&object["calls"], calls), (&1000.into(), 1000), "{printed}");
         } else {
-            assert!(said.contains("running+"), "{said}");
+            assert!(printed.contains("running+"), "{printed}");
         }
         assert!(!target.attached() && target.code() == code);
     }
@@ -705,12 +705,12 @@ fn arguments_have_their_types_where_debugging_information_is() {
         target.ask("go");
         assert!(ran(folder.path(), &["detach", &pid]).status.success());
         let output = attaching.wait_with_output().expect("it ends");
-        let said = text(&output.stdout);
+        let stdout = text(&output.stdout);
         let objects: Vec<serde_json::Value> =
-            said.lines().map(|line| serde_json::from_str(line).expect("an object")).collect();
+            stdout.lines().map(|line| serde_json::from_str(line).expect("an object")).collect();
         let (scaled, area) = (values(&objects[0]), values(&objects[1]));
         if !is_typed {
-            assert!(scaled[0].0[0].starts_with("ARG 0 = ") && scaled[0].0.len() == 3, "{said}");
+            assert!(scaled[0].0[0].starts_with("ARG 0 = ") && scaled[0].0.len() == 3, "{stdout}");
             continue;
         }
         let expected = [
@@ -719,9 +719,9 @@ fn arguments_have_their_types_where_debugging_information_is() {
             "int times = -4",
             "float more = 0.5",
         ];
-        assert_eq!(scaled, [(expected.map(str::to_owned).to_vec(), serde_json::json!(-9.5))], "{said}");
+        assert_eq!(scaled, [(expected.map(str::to_owned).to_vec(), serde_json::json!(-9.5))], "{stdout}");
         // A parameter after a structure that is passed by value has no certain place, so it is not shown.
-        assert_eq!(area, [(vec!["unsigned char unit = 200".to_owned()], serde_json::json!(12))], "{said}");
+        assert_eq!(area, [(vec!["unsigned char unit = 200".to_owned()], serde_json::json!(12))], "{stdout}");
     }
 }
 
@@ -745,12 +745,12 @@ fn every_call_is_an_event() {
     assert_eq!((&object["calls"], &object["without_event"]), (&200.into(), &0.into()), "{first}");
 
     let calls = ran(folder.path(), &["calls", "attach-hot", "--json"]);
-    let said = text(&calls.stdout);
-    let object: serde_json::Value = serde_json::from_str(&said).expect("an object");
+    let stdout = text(&calls.stdout);
+    let object: serde_json::Value = serde_json::from_str(&stdout).expect("an object");
     let operations = object["operations"].as_array().expect("operations");
     let work = operations.iter().find(|operation| operation["name"] == "work").expect("it was called");
-    assert_eq!(work["count"], 200, "{said}");
+    assert_eq!(work["count"], 200, "{stdout}");
     let events = ran(folder.path(), &["events", "attach-hot"]);
-    let said = text(&events.stdout);
-    assert_eq!(said.lines().filter(|line| line.contains("probe.called")).count(), 200, "{said}");
+    let stdout = text(&events.stdout);
+    assert_eq!(stdout.lines().filter(|line| line.contains("probe.called")).count(), 200, "{stdout}");
 }

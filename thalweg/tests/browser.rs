@@ -43,8 +43,8 @@ fn page_and_report(space: &Path, folder: &Path) -> (PathBuf, Value) {
 
 /// Opens every tab, and checks that the page agrees with the report.
 fn check(browser: &mut Browser, report: &Value) {
-    let said = browser.text("document.getElementById('verdict-text').textContent");
-    assert_eq!(said, report["verdict"]["text"].as_str().expect("a verdict"));
+    let shown = browser.text("document.getElementById('verdict-text').textContent");
+    assert_eq!(shown, report["verdict"]["text"].as_str().expect("a verdict"));
     let lost = browser.value("Number([...document.querySelectorAll('#verdict dd')][3].dataset.value)");
     assert_eq!(lost, report["window"]["lost"].as_f64().expect("a number"));
     for tab in TABS {
@@ -66,20 +66,20 @@ fn check(browser: &mut Browser, report: &Value) {
     for (row, component) in rows.as_array().expect("rows").iter().zip(components) {
         assert_eq!(row[0], component["path"]);
         // Two programs that read the same decimal number may differ in its last bit.
-        let says = |at: usize, told: &Value| {
-            let said = row[at].as_str().filter(|text| !text.is_empty());
-            let said: Option<f64> = said.map(|text| text.parse().expect("a number"));
-            let near = match (said, told.as_f64()) {
-                (Some(said), Some(told)) => (said - told).abs() <= 1e-12 * told.abs(),
-                (said, told) => said == told,
+        let check_cell = |at: usize, expected: &Value| {
+            let shown = row[at].as_str().filter(|text| !text.is_empty());
+            let shown: Option<f64> = shown.map(|text| text.parse().expect("a number"));
+            let near = match (shown, expected.as_f64()) {
+                (Some(shown), Some(expected)) => (shown - expected).abs() <= 1e-12 * expected.abs(),
+                (shown, expected) => shown == expected,
             };
-            assert!(near, "{}, column {at}: {said:?}, and {told} in the report", component["path"]);
+            assert!(near, "{}, column {at}: {shown:?}, and {expected} in the report", component["path"]);
         };
         let work = &component["work"];
-        says(2, &component["tasks"]);
-        says(3, &work["messages_in"]);
-        says(5, &work["shares"]["busy"]);
-        says(9, &work["service_ns"]);
+        check_cell(2, &component["tasks"]);
+        check_cell(3, &work["messages_in"]);
+        check_cell(5, &work["shares"]["busy"]);
+        check_cell(9, &work["service_ns"]);
     }
     let drawn = "(id) => { const c = document.getElementById(id); const d = c.getContext('2d').getImageData(0, 0, c.width, c.height).data; let n = 0; for (let i = 3; i < d.length; i += 4) if (d[i]) n++; return n; }";
     for canvas in ["graph", "timeline"] {
@@ -116,12 +116,16 @@ fn a_kept_run_is_shown_as_it_is_reported() {
         "window.thalweg.spans.tasks.map((lane, n) => [window.thalweg.data.timeline.tasks[n].component, lane.before[0][lane.size]]).reduce((all, [path, ns]) => { all[path] = (all[path] || 0) + ns; return all; }, {})",
     );
     for component in report["components"].as_array().expect("a list") {
-        let told = component["work"]["busy_ns"].as_f64().expect("full");
+        let reported_ns = component["work"]["busy_ns"].as_f64().expect("full");
         let drawn = busy[component["path"].as_str().expect("text")].as_f64().unwrap_or(0.0);
         // A span also covers the time in which its thread had no processor, and which the report does not
         // count as busy.
         let rounded = component["work"]["dispatches"].as_f64().expect("full");
-        assert!(drawn >= told - rounded, "{}: {told} reported, {drawn} drawn", component["path"]);
+        assert!(
+            drawn >= reported_ns - rounded,
+            "{}: {reported_ns} reported, {drawn} drawn",
+            component["path"]
+        );
     }
 
     // The keyboard has the same effect as the mouse.
@@ -184,11 +188,11 @@ fn a_message_that_is_pointed_at_lights_its_story() {
     // The slowest message's story is that of `thalweg message`.
     let message = browser.text("window.thalweg.data.stories[0].story.message");
     let output = des_run::succeed(des_run::thalweg().arg("message").arg(&space).args([&message, "--json"]));
-    let told = String::from_utf8(output.stdout).expect("text");
+    let stdout = String::from_utf8(output.stdout).expect("text");
     let same = format!(
-        "JSON.stringify(window.thalweg.data.stories[0].story.hops) === JSON.stringify(({told}).hops)"
+        "JSON.stringify(window.thalweg.data.stories[0].story.hops) === JSON.stringify(({stdout}).hops)"
     );
-    assert_eq!(browser.value(&same), true, "{told}");
+    assert_eq!(browser.value(&same), true, "{stdout}");
     // The message is highlighted in the list, and in the timeline at the place where it was read.
     browser.value("window.thalweg.openTab('messages')");
     browser.value("document.querySelector('#tab tbody tr').dispatchEvent(new PointerEvent('pointerenter'))");
@@ -294,8 +298,8 @@ fn lost_events_are_drawn_as_gaps() {
     check(&mut browser, &report);
     assert!(browser.value("window.thalweg.data.timeline.gaps.length").as_u64() > Some(0));
     browser.value("window.thalweg.openTab('losses')");
-    let told = browser.text("document.getElementById('tab').textContent");
-    assert!(told.contains("Where events were lost") && !told.contains("Nothing is missing"), "{told}");
+    let text = browser.text("document.getElementById('tab').textContent");
+    assert!(text.contains("Where events were lost") && !text.contains("Nothing is missing"), "{text}");
 }
 
 #[test]
@@ -313,11 +317,8 @@ fn a_deadlock_is_shown() {
             "document.getElementById('verdict-text').textContent === window.thalweg.data.report.verdict.text",
         );
         browser.value("window.thalweg.openTab('waiting')");
-        let told = browser.text("document.getElementById('tab').textContent");
-        assert!(
-            told.contains("Deadlock") && told.contains("net/ping") && told.contains("net/pong"),
-            "{told}"
-        );
+        let tab = browser.text("document.getElementById('tab').textContent");
+        assert!(tab.contains("Deadlock") && tab.contains("net/ping") && tab.contains("net/pong"), "{tab}");
         for tab in TABS {
             browser.value(&format!("window.thalweg.openTab('{tab}')"));
             browser.wait("document.getElementById('tab').textContent.length > 0");

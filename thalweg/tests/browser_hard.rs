@@ -54,7 +54,7 @@ fn kept(folder: &Path, name: &str, messages: usize, more: &[&str]) -> PathBuf {
 
 #[test]
 #[ignore = "needs a browser: cargo xtask test --only pictures"]
-fn every_panel_shows_des_while_it_runs_and_in_the_end_what_the_report_says() {
+fn every_panel_shows_des_while_it_runs_and_agrees_with_the_report_in_the_end() {
     let Some(mut browser) = browser("every_panel_shows_des_while_it_runs") else { return };
     let folder = tempfile::tempdir().expect("a temporary folder");
     let (input, space) = (folder.path().join("plain"), folder.path().join("space"));
@@ -181,10 +181,10 @@ fn all_processes_of_a_session_are_on_one_page() {
         let own = components
             .iter()
             .filter(|one| one["path"].as_str().unwrap().starts_with(&format!("{}/", process + 1)));
-        let told: f64 = own.map(|one| one["work"]["busy_ns"].as_f64().expect("full")).sum();
+        let reported_ns: f64 = own.map(|one| one["work"]["busy_ns"].as_f64().expect("full")).sum();
         assert!(
-            figure(process, 0) >= told * 0.999,
-            "process {process}: {told} reported, {} drawn",
+            figure(process, 0) >= reported_ns * 0.999,
+            "process {process}: {reported_ns} reported, {} drawn",
             figure(process, 0)
         );
     }
@@ -254,7 +254,7 @@ fn calls_of_a_program_with_probes_stand_on_the_page() {
     assert!(Command::new(&program).env("THALWEG_SPACES", &spaces).status().expect("it starts").success());
     let space = std::fs::read_dir(&spaces).expect("a folder").flatten().next().expect("its space").path();
     let output = des_run::succeed(des_run::thalweg().arg("calls").arg(&space).arg("--json"));
-    let told: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let calls: Value = serde_json::from_slice(&output.stdout).expect("JSON");
     let file = folder.path().join("shop.html");
     html(&space, &[], &file);
     let view = View::start(&space, &[]);
@@ -264,7 +264,7 @@ fn calls_of_a_program_with_probes_stand_on_the_page() {
         browser.value("window.thalweg.openTab('calls')");
         let rows = "[...[...document.querySelectorAll('#tab table')][AT].tBodies[0].rows].map((row) => [...row.cells].map((cell) => cell.dataset.value ?? cell.textContent))";
         let operations = browser.value(&rows.replace("AT", "0"));
-        let all = told["operations"].as_array().expect("operations");
+        let all = calls["operations"].as_array().expect("operations");
         assert_eq!(operations.as_array().expect("rows").len(), all.len());
         for (row, operation) in operations.as_array().expect("rows").iter().zip(all) {
             assert_eq!(
@@ -302,10 +302,10 @@ fn two_runs_stand_beside_one_another() {
 
 fn check_comparison(browser: &mut Browser, old: &Path, new: &Path) {
     browser.value("window.thalweg.openTab('compare')");
-    let said = browser.text("document.getElementById('compared').textContent");
+    let text = browser.text("document.getElementById('compared').textContent");
     for space in [old, new] {
         let report = report_of(space);
-        assert!(said.contains(report["verdict"]["text"].as_str().expect("text")), "{said}");
+        assert!(text.contains(report["verdict"]["text"].as_str().expect("text")), "{text}");
     }
     let figures = browser.value("[...document.querySelectorAll('#tab table')][0].tBodies[0].rows.length");
     assert_eq!(figures, 7);
@@ -356,7 +356,7 @@ fn the_page_outlives_a_killed_run_and_finds_a_server_that_is_started_anew() {
 
 #[test]
 #[ignore = "needs a browser: cargo xtask test --only pictures"]
-fn keys_reach_everything_and_screen_readers_are_told_what_it_is() {
+fn keys_reach_everything_and_screen_readers_get_names() {
     let Some(mut browser) = browser("keys_reach_everything") else { return };
     let folder = tempfile::tempdir().expect("a temporary folder");
     let file = folder.path().join("page.html");

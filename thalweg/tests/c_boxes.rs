@@ -11,8 +11,8 @@ fn bindings() -> PathBuf {
 
 fn succeed(command: &mut Command) -> Output {
     let output = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
-    let told = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{command:?}: {}\n{told}", output.status);
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{command:?}: {}\n{stderr}", output.status);
     output
 }
 
@@ -72,8 +72,8 @@ fn boxes_in_c() {
     let input = "{\"text\": \"to be\", \"<id>\": 7}\n{\"samples\": [1, 2.5]}\n{\"samples\": [1, 2]}\n\
                  {\"<last>\": 3}\n{\"text\": 5, \"<id>\": 8}\n";
     for workers in ["1", "2"] {
-        let (code, lines, told) = run(&examples.join("words.snet"), &library, input, workers);
-        assert_eq!(code, Some(1), "{told}");
+        let (code, lines, stderr) = run(&examples.join("words.snet"), &library, input, workers);
+        assert_eq!(code, Some(1), "{stderr}");
         let wanted = [
             "{\"<count>\": 2, \"<id>\": 7}",
             "{\"<n>\": 1}",
@@ -83,11 +83,11 @@ fn boxes_in_c() {
             "{\"word\": \"be\", \"<id>\": 7}",
             "{\"word\": \"to\", \"<id>\": 7}",
         ];
-        assert_eq!(lines, wanted, "{told}");
+        assert_eq!(lines, wanted, "{stderr}");
         // A record that fails is reported with its original values.
-        assert!(told.contains("text: expected a text (message 1 of stream"), "{told}");
-        assert!(told.contains("{text=5, <id>=8}"), "{told}");
-        assert!(told.contains("{samples=I64[1, 2]}"), "{told}");
+        assert!(stderr.contains("text: expected a text (message 1 of stream"), "{stderr}");
+        assert!(stderr.contains("{text=5, <id>=8}"), "{stderr}");
+        assert!(stderr.contains("{samples=I64[1, 2]}"), "{stderr}");
     }
 }
 
@@ -99,17 +99,17 @@ fn boxes_in_cpp_and_their_exceptions() {
         library("c++", "-std=c++17", &[examples.join("shapes.cpp")], &bindings().join("c"), folder.path());
     let input = "{\"name\": \"unit\", \"sides\": [3.0, 4.0, 5.0]}\n{\"name\": \"line\", \"sides\": [1.0]}\n\
                  {\"name\": \"square\", \"sides\": [1.0, 1, 1, 1]}\n{\"name\": \"open\", \"sides\": [1.0, 1, 9]}\n";
-    let (code, lines, told) = run(&examples.join("shapes.snet"), &library, input, "2");
-    assert_eq!(code, Some(1), "{told}");
+    let (code, lines, stderr) = run(&examples.join("shapes.snet"), &library, input, "2");
+    assert_eq!(code, Some(1), "{stderr}");
     let wanted =
         ["{\"area\": 6.0, \"around\": 12.0, \"name\": \"unit\"}", "{\"around\": 4.0, \"name\": \"square\"}"];
-    assert_eq!(lines.len(), 2, "{lines:?}\n{told}");
+    assert_eq!(lines.len(), 2, "{lines:?}\n{stderr}");
     for (line, wanted) in lines.iter().zip(wanted) {
         let parse = |text: &str| serde_json::from_str::<serde_json::Value>(text).unwrap();
         assert_eq!(parse(line), parse(wanted));
     }
-    assert!(told.contains("line: a polygon has three sides at least"), "{told}");
-    assert!(told.contains("open: its sides do not meet"), "{told}");
+    assert!(stderr.contains("line: a polygon has three sides at least"), "{stderr}");
+    assert!(stderr.contains("open: its sides do not meet"), "{stderr}");
 }
 
 #[test]
@@ -119,9 +119,9 @@ fn parameters_and_events_in_c() {
     let library =
         library("cc", "-std=c11", &[examples.join("levels.c")], &bindings().join("c"), folder.path());
     let input = "{\"sample\": 40000}\n{\"sample\": -5}\n{\"sample\": \"no number\"}\n";
-    let (code, lines, told) = run(&examples.join("levels.snet"), &library, input, "1");
-    assert_eq!(code, Some(1), "{told}");
-    assert_eq!(lines, ["{\"sample\": -5}", "{\"sample\": 32767}"], "{told}");
+    let (code, lines, stderr) = run(&examples.join("levels.snet"), &library, input, "1");
+    assert_eq!(code, Some(1), "{stderr}");
+    assert_eq!(lines, ["{\"sample\": -5}", "{\"sample\": 32767}"], "{stderr}");
 }
 
 #[test]
@@ -154,18 +154,18 @@ fn what_a_box_prints_is_no_record() {
         child.stdin.take().unwrap().write_all(b"{\"x\": 1}\n{\"x\": 2}\n").expect("it reads");
         let output = child.wait_with_output().expect("it ends");
         let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("text");
-        let (out, said) = (text(output.stdout), text(output.stderr));
-        assert!(output.status.success(), "{said}");
-        (out, said)
+        let (out, stderr) = (text(output.stdout), text(output.stderr));
+        assert!(output.status.success(), "{stderr}");
+        (out, stderr)
     };
     let printed = "{\"x\": \"no record\"}\n";
-    let (out, said) = run(&[]);
-    assert_eq!(out, "{\"x\": 1}\n{\"x\": 2}\n", "{said}");
-    assert_eq!((said.matches(printed).count(), said.matches("loaded\n").count()), (2, 1), "{said}");
+    let (out, stderr) = run(&[]);
+    assert_eq!(out, "{\"x\": 1}\n{\"x\": 2}\n", "{stderr}");
+    assert_eq!((stderr.matches(printed).count(), stderr.matches("loaded\n").count()), (2, 1), "{stderr}");
     // With `--output` the records go to a file, so standard output has only what the box prints.
     let file = folder.path().join("records.jsonl");
-    let (out, said) = run(&["--output", file.to_str().unwrap()]);
-    assert_eq!(out, format!("loaded\n{}", printed.repeat(2)), "{said}");
+    let (out, stderr) = run(&["--output", file.to_str().unwrap()]);
+    assert_eq!(out, format!("loaded\n{}", printed.repeat(2)), "{stderr}");
     assert_eq!(std::fs::read_to_string(file).unwrap(), "{\"x\": 1}\n{\"x\": 2}\n");
 }
 
@@ -182,8 +182,8 @@ fn a_leak_in_a_box_is_found() {
     let network = folder.path().join("leaky.snet");
     std::fs::write(&network, "net leaky { box leak ((x) -> ()); } connect leak;").unwrap();
     let library = library("cc", "-std=c11", &[source], &bindings().join("c"), folder.path());
-    let (code, _, told) = run(&network, &library, "{\"x\": \"a text that nobody frees\"}\n", "1");
-    assert_eq!(code, Some(99), "the test of leaks tests nothing: {told}");
+    let (code, _, stderr) = run(&network, &library, "{\"x\": \"a text that nobody frees\"}\n", "1");
+    assert_eq!(code, Some(99), "the test of leaks tests nothing: {stderr}");
 }
 
 /// The records of a file in S-Net's XML, each as its members in order.
@@ -254,10 +254,10 @@ fn a_library_is_inspected() {
         let mut command = Command::new(env!("CARGO_BIN_EXE_thalweg"));
         command.arg("inspect").args(json.then_some("--json")).arg(path).output().unwrap()
     };
-    let told = String::from_utf8(inspect(&library, false).stdout).unwrap();
-    assert!(told.contains("box interface 6, 3 boxes\n  box count_to ((<last>) -> (<n>))\n"), "{told}");
-    let told = String::from_utf8(inspect(&library, true).stdout).unwrap();
-    let first: serde_json::Value = serde_json::from_str(told.lines().next().unwrap()).unwrap();
+    let printed = String::from_utf8(inspect(&library, false).stdout).unwrap();
+    assert!(printed.contains("box interface 6, 3 boxes\n  box count_to ((<last>) -> (<n>))\n"), "{printed}");
+    let printed = String::from_utf8(inspect(&library, true).stdout).unwrap();
+    let first: serde_json::Value = serde_json::from_str(printed.lines().next().unwrap()).unwrap();
     assert_eq!(first["signature"], "(<last>) -> (<n>)");
     assert_eq!(first["blocking"], false);
 
@@ -270,16 +270,16 @@ fn a_library_is_inspected() {
             .arg("-o")
             .arg(&levels),
     );
-    let told = String::from_utf8(inspect(&levels, false).stdout).unwrap();
+    let printed = String::from_utf8(inspect(&levels, false).stdout).unwrap();
     for line in [
         "  box scale ((sample) -> (sample))",
         "  parameter box.levels.gain = 100 percent, 0 to 400: How loud samples become",
         "  event box.levels.clipped (sample, over): A sample became too loud",
     ] {
-        assert!(told.lines().any(|told| told == line), "{told}");
+        assert!(printed.lines().any(|one| one == line), "{printed}");
     }
-    let told = String::from_utf8(inspect(&levels, true).stdout).unwrap();
-    assert!(told.contains("\"parameter\":\"box.levels.peak\""), "{told}");
+    let printed = String::from_utf8(inspect(&levels, true).stdout).unwrap();
+    assert!(printed.contains("\"parameter\":\"box.levels.peak\""), "{printed}");
 
     let none = folder.path().join("libnone.so");
     std::fs::write(folder.path().join("none.c"), "int nothing;\n").unwrap();
@@ -321,11 +321,11 @@ fn a_library_is_inspected() {
         (folder.path(), "it is a directory"),
     ] {
         let output = inspect(path, false);
-        let told = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert_eq!(output.status.code(), Some(2), "{told}");
+        let printed = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(2), "{printed}");
         assert!(
-            told.starts_with("error[E0904]: ") && told.contains(why) && told.lines().count() == 1,
-            "{told}"
+            printed.starts_with("error[E0904]: ") && printed.contains(why) && printed.lines().count() == 1,
+            "{printed}"
         );
     }
 }

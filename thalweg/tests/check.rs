@@ -34,7 +34,7 @@ fn check(files: &[(&str, &str)]) -> (i32, Vec<String>) {
 }
 
 #[test]
-fn a_sound_net_is_said_to_be_sound() {
+fn a_sound_net_is_reported_as_sound() {
     let dir = directory(&[("main.snet", "net main { box f ((a) -> (a)); } connect f .. f;")]);
     let output = thalweg(&dir, &["check", "main.snet"]);
     assert_eq!(output.status.code(), Some(0));
@@ -55,7 +55,7 @@ fn errors_have_code_place_and_exit_code() {
 }
 
 #[test]
-fn external_nets_are_read_and_their_errors_told_too() {
+fn external_nets_are_read_and_their_errors_reported_too() {
     let main = "net main { net left; } connect left .. right .. nowhere .. left;";
     let left = "net left { box f ((a) -> (a)); } connect f .. right .. oops;";
     let right = "net right connect [{a} -> {a}] .. ;";

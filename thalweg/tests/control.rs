@@ -32,15 +32,15 @@ fn fifty_networks_under_load_lose_nothing() {
         if mark % 10 == 0 {
             let bad = write(run.folder.path(), "bad.snet", "net bad connect nobody;");
             let refused = run.command("load", Some(&bad));
-            let said = String::from_utf8_lossy(&refused.stderr);
-            assert_eq!(refused.status.code(), Some(1), "{said}");
-            assert!(said.contains("bad.snet:1:") && said.contains("goes on"), "{said}");
+            let stderr = String::from_utf8_lossy(&refused.stderr);
+            assert_eq!(refused.status.code(), Some(1), "{stderr}");
+            assert!(stderr.contains("bad.snet:1:") && stderr.contains("goes on"), "{stderr}");
         }
     }
     stop.store(true, Ordering::Relaxed);
     let written = written.join().expect("it wrote");
     let lines = read.join().expect("it read");
-    let said = run.end(1);
+    let stderr = run.end(1);
     // Every number occurs once, either in the output, which is in order, or reported as failed, because 0 /
     // (n % 7) fails on every seventh number.
     let number = |line: &String| {
@@ -52,10 +52,10 @@ fn fifty_networks_under_load_lose_nothing() {
     assert!(records.is_sorted_by_key(|record| record.1), "a network gave records after the next");
     assert!(records.iter().any(|record| record.1 == NETWORKS), "the last network gave records");
     let failed = written.div_ceil(7);
-    let told = said.replace(',', "");
+    let without_commas = stderr.replace(',', "");
     assert!(
-        told.contains(&format!("{} records in {} out {} failed", written, records.len(), failed)),
-        "{said}"
+        without_commas.contains(&format!("{} records in {} out {} failed", written, records.len(), failed)),
+        "{stderr}"
     );
 }
 
@@ -81,7 +81,7 @@ fn a_run_pauses_drains_and_stops() {
 }
 
 #[test]
-fn a_cell_that_is_half_full_when_its_network_goes_is_told() {
+fn a_cell_that_is_half_full_when_its_network_goes_is_reported() {
     let mut run = Run::start("net first connect [|{a}, {b}|];");
     let mut input = run.child.stdin.take().expect("piped");
     input.write_all(b"{\"a\": 1}\n").expect("it reads");
@@ -99,7 +99,7 @@ fn a_cell_that_is_half_full_when_its_network_goes_is_told() {
 }
 
 #[test]
-fn a_run_without_control_says_so() {
+fn a_run_without_control_reports_an_error() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let net = write(folder.path(), "first.snet", "net first connect [];");
     let space = folder.path().join("space");
@@ -140,8 +140,8 @@ fn what_was_changed_for_a_while_is_taken_back_by_a_run_that_has_nothing_to_do() 
         assert!(Instant::now() < until, "it takes no leases");
         std::thread::sleep(Duration::from_millis(1));
     }
-    let said = set(&["exec.quantum", "8", "--for", "10min"]);
-    assert!(said.contains("exec.quantum = 8 (was 64)") && said.contains("; for 10 min"), "{said}");
+    let printed = set(&["exec.quantum", "8", "--for", "10min"]);
+    assert!(printed.contains("exec.quantum = 8 (was 64)") && printed.contains("; for 10 min"), "{printed}");
     let shown = des_run::thalweg()
         .arg("get")
         .arg(&space)
@@ -172,8 +172,8 @@ fn what_was_changed_for_a_while_is_taken_back_by_a_run_that_has_nothing_to_do() 
     assert!(matches!(answer, Answer::Failed { .. }), "{answer:?}");
     let output =
         des_run::thalweg().arg("pause").arg(&space).args(["--for", "100ms"]).output().expect("it starts");
-    let said = String::from_utf8_lossy(&output.stdout).into_owned();
-    assert!(output.status.success() && said.contains("; for 100 ms"), "{said}");
+    let printed = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.success() && printed.contains("; for 100 ms"), "{printed}");
     let output =
         des_run::thalweg().arg("stop").arg(&space).args(["--for", "1s"]).output().expect("it starts");
     assert_eq!(output.status.code(), Some(2), "nothing takes an end back");

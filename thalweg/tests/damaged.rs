@@ -96,8 +96,8 @@ fn a_lost_block_is_a_gap_and_is_counted() {
     is_honest(&damaged, &whole);
     assert!(damaged.window.lost > 100 && damaged.window.gaps >= 1, "{:?}", damaged.window);
     assert_eq!(damaged.window.events + damaged.window.lost, whole.window.events);
-    let told = note(&damaged, "lost");
-    assert!(told.starts_with(&format!("{} events lost in", damaged.window.lost)), "{told}");
+    let text = note(&damaged, "lost");
+    assert!(text.starts_with(&format!("{} events lost in", damaged.window.lost)), "{text}");
 }
 
 #[test]
@@ -123,8 +123,8 @@ fn a_cut_file_is_named_and_the_rest_reported() {
     let damaged = report(&place);
     assert!(damaged.window.events > 0 && damaged.window.events < whole.window.events);
     let name = file.file_name().unwrap().to_str().unwrap();
-    let told = note(&damaged, "damaged");
-    assert!(told.contains(name) && told.contains("truncated"), "{told}");
+    let text = note(&damaged, "damaged");
+    assert!(text.contains(name) && text.contains("truncated"), "{text}");
 }
 
 #[test]
@@ -134,14 +134,14 @@ fn a_space_of_another_version_is_refused_with_words() {
     write_at(&place.0.join("space"), identity::VERSION as u64, &version.to_le_bytes());
     for command in ["report", "diagnose", "waits", "streams", "workers"] {
         let output = thalweg(&[command], &place, &[]);
-        let said = String::from_utf8_lossy(&output.stderr);
-        assert_eq!(output.status.code(), Some(2), "{command}: {said}");
-        assert!(said.contains("version") && said.contains(&version.to_string()), "{command}: {said}");
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{command}: {stderr}");
+        assert!(stderr.contains("version") && stderr.contains(&version.to_string()), "{command}: {stderr}");
     }
 }
 
 #[test]
-fn a_message_that_never_was_is_said_to_be_unknown() {
+fn a_message_that_never_was_is_reported_as_unknown() {
     let place = ended();
     for (message, words) in [
         ("999999:0", "say nothing of a message 999999:0"),
@@ -149,8 +149,8 @@ fn a_message_that_never_was_is_said_to_be_unknown() {
         ("seven", "seven"),
     ] {
         let output = thalweg(&["message"], &place, &[message]);
-        let said = String::from_utf8_lossy(&output.stderr);
-        assert_eq!(output.status.code(), Some(2), "{said}");
-        assert!(said.contains(words), "{said}");
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{stderr}");
+        assert!(stderr.contains(words), "{stderr}");
     }
 }

@@ -135,20 +135,20 @@ fn input(more: &str) -> String {
 #[track_caller]
 fn check(
     place: &Place,
-    (status, _, said): (ExitStatus, String, String),
+    (status, _, stderr): (ExitStatus, String, String),
     path: &str,
     how: &str,
     end: Result<i32, i32>,
 ) {
-    assert_eq!(status.code().ok_or(status.signal().unwrap_or(0)), end, "{path}: {said}");
-    let lines: Vec<&str> = said.lines().filter(|line| line.contains("E0802")).collect();
-    let [line] = lines[..] else { panic!("{path}: {said}") };
+    assert_eq!(status.code().ok_or(status.signal().unwrap_or(0)), end, "{path}: {stderr}");
+    let lines: Vec<&str> = stderr.lines().filter(|line| line.contains("E0802")).collect();
+    let [line] = lines[..] else { panic!("{path}: {stderr}") };
     let begin = format!("error[E0802]: {path} {how} on message 2 of its input: the run ends here");
-    assert!(line.starts_with(&begin), "{said}");
+    assert!(line.starts_with(&begin), "{stderr}");
     let [space] = &place.spaces()[..] else { panic!("{:?}", place.spaces()) };
     assert!(
         line.ends_with(&format!("; `thalweg report {}` shows what was recorded", space.display())),
-        "{said}"
+        "{stderr}"
     );
     // A box with a thread of its own runs on no worker, and the report on workers does not name replicas.
     let on = if path.ends_with("waiting") {
@@ -183,9 +183,9 @@ fn named_in(library: &str, connect: &str, fuse: &str) -> String {
     let place = Place::new();
     let net = format!("net main {{ box segv ((<n>) -> (<n>)); }} connect {connect};");
     let fuse = format!("net.fuse={fuse}");
-    let (status, _, said) = place.run(&net, library, &["--set", &fuse], &input(", \"<k>\": 7"));
-    assert_eq!(status.signal(), Some(SIGSEGV), "{connect}, {fuse}: {said}");
-    let line = said.lines().find(|line| line.contains("E0802")).unwrap_or_else(|| panic!("{said}"));
+    let (status, _, stderr) = place.run(&net, library, &["--set", &fuse], &input(", \"<k>\": 7"));
+    assert_eq!(status.signal(), Some(SIGSEGV), "{connect}, {fuse}: {stderr}");
+    let line = stderr.lines().find(|line| line.contains("E0802")).unwrap_or_else(|| panic!("{stderr}"));
     let [space] = &place.spaces()[..] else { panic!("{:?}", place.spaces()) };
     let (state, on_task, on_message) = place.report(space);
     assert_eq!((state, on_message), (json!("killed"), json!(2)), "{connect}, {fuse}");
@@ -221,8 +221,8 @@ fn the_report_names_a_box_that_calls_underscore_exit() {
     let place = Place::new();
     let library = place.library_in_c();
     let net = "net main { box _exit ((<n>) -> (<n>)); } connect _exit;";
-    let (status, _, said) = place.run(net, &library, &[], &input(""));
-    assert_eq!(status.code(), Some(0), "{said}");
+    let (status, _, stderr) = place.run(net, &library, &[], &input(""));
+    assert_eq!(status.code(), Some(0), "{stderr}");
     let [space] = &place.spaces()[..] else { panic!("{:?}", place.spaces()) };
     assert_eq!(place.report(space), (json!("killed"), json!("main/_exit"), json!(2)));
 }
@@ -232,9 +232,9 @@ fn a_child_of_a_box_may_exit() {
     let place = Place::new();
     let library = place.library_in_c();
     let net = "net main { box child ((<n>) -> (<n>)); } connect child;";
-    let (status, out, said) = place.run(net, &library, &[], &input(""));
-    assert_eq!(status.code(), Some(0), "{said}");
-    assert_eq!((out.lines().count(), said.contains("E0802")), (4, false), "{said}");
+    let (status, out, stderr) = place.run(net, &library, &[], &input(""));
+    assert_eq!(status.code(), Some(0), "{stderr}");
+    assert_eq!((out.lines().count(), stderr.contains("E0802")), (4, false), "{stderr}");
 }
 
 #[test]
@@ -248,7 +248,7 @@ fn boxes_in_rust_that_end_the_process_are_named() {
     let library = program.with_file_name("examples").join("libending_boxes.so");
     let library = library.to_str().unwrap();
     let overflows = "crashed by SIGSEGV (its stack is used up)";
-    for (name, how, said, end) in [
+    for (name, how, words, end) in [
         ("ending", 0, "ended the process by `exit`", Ok(1)),
         ("waiting", 0, "ended the process by `exit`", Ok(1)),
         ("ending", 1, "crashed by SIGABRT (it was aborted)", Err(SIGABRT)),
@@ -259,7 +259,7 @@ fn boxes_in_rust_that_end_the_process_are_named() {
         let place = Place::new();
         let net = format!("net main {{ box {name} ((<n>, <how>) -> (<n>)); }} connect {name};");
         let ended = place.run(&net, library, &[], &input(&format!(", \"<how>\": {how}")));
-        check(&place, ended, &format!("main/{name}"), said, end);
+        check(&place, ended, &format!("main/{name}"), words, end);
     }
     let place = Place::new();
     let net = "net main { box later ((<n>) -> (<n>)); } connect later ! <k>;";
@@ -284,10 +284,10 @@ fn each_signal_ends_a_run_in_order_with_its_own_code() {
         let mut output = BufReader::new(child.stdout.take().unwrap());
         (0..4).for_each(|_| _ = output.read_line(&mut String::new()).unwrap());
         signal(&child, name);
-        let mut said = String::new();
-        child.stderr.take().unwrap().read_to_string(&mut said).unwrap();
-        assert_eq!(child.wait().unwrap().code(), Some(code), "{name}: {said}");
-        assert!(said.contains("4 records in, 4 out"), "{name}: {said}");
+        let mut stderr = String::new();
+        child.stderr.take().unwrap().read_to_string(&mut stderr).unwrap();
+        assert_eq!(child.wait().unwrap().code(), Some(code), "{name}: {stderr}");
+        assert!(stderr.contains("4 records in, 4 out"), "{name}: {stderr}");
         assert!(place.spaces().is_empty(), "{name}: {:?}", place.spaces());
     }
 }
@@ -351,7 +351,7 @@ fn a_hangup_that_is_ignored_stays_ignored() {
 
 /// When a terminal is closed, the run's messages cannot be read.
 #[test]
-fn a_run_ends_in_order_where_nobody_reads_what_it_says() {
+fn a_run_ends_in_order_where_nobody_reads_its_messages() {
     let place = Place::new();
     let net = write(place.path(), "same.snet", "net same connect [];");
     let mut command = heeding();

@@ -83,6 +83,6 @@ fn every_variable_that_is_read_is_on_the_page_and_none_else() {
     let page = std::fs::read_to_string(root().join("docs/environment.md")).expect("the page");
     let (ours, _) = page.split_once("Libraries that `thalweg` uses").expect("two tables");
     let rows = ours.lines().filter_map(|line| line.strip_prefix("| `")?.split('`').next());
-    let told: BTreeSet<String> = rows.map(str::to_owned).collect();
-    assert_eq!(found, told);
+    let listed: BTreeSet<String> = rows.map(str::to_owned).collect();
+    assert_eq!(found, listed);
 }

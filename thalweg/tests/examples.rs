@@ -19,7 +19,7 @@ struct Example<'a> {
     input: &'a str,
     output: &'a str,
     in_order: bool,
-    said: &'a str,
+    message: &'a str,
 }
 
 fn examples(page: &Page) -> Vec<Example<'_>> {
@@ -34,15 +34,17 @@ fn examples(page: &Page) -> Vec<Example<'_>> {
             Block { fence: "jsonl,in", text } => {
                 let name = files.first().expect("a network before its records").0;
                 let files = std::mem::take(&mut files);
-                let (output, in_order, said) = ("", false, "");
-                examples.push(Example { name, files, input: text, output, in_order, said });
+                let (output, in_order, message) = ("", false, "");
+                examples.push(Example { name, files, input: text, output, in_order, message });
             }
             Block { fence: "jsonl,out" | "jsonl,out,in-order", text } => {
                 let example = examples.last_mut().expect("records in before those out");
                 example.output = text;
                 example.in_order = block.fence.ends_with("in-order");
             }
-            Block { fence: "text,said", text } => examples.last_mut().expect("an example").said = text.trim(),
+            Block { fence: "text,said", text } => {
+                examples.last_mut().expect("an example").message = text.trim()
+            }
             // This network is not run; only its messages are compared.
             Block { fence: "text,message", .. } => files.clear(),
             _ => {}
@@ -74,11 +76,11 @@ fn check(example: &Example<'_>, library: &Path, workers: &str) {
     let mut run = des_run::thalweg();
     run.args(["run", example.name, "--workers", workers, "--input", "in.jsonl", "--boxes"]).arg(library);
     let output = run.current_dir(folder.path()).output().expect("thalweg starts");
-    let said = String::from_utf8_lossy(&output.stderr);
-    let code = if example.said.is_empty() { 0 } else { 1 };
-    assert_eq!(output.status.code(), Some(code), "{}: {said}", example.name);
-    assert!(said.contains(example.said), "{} said {said}", example.name);
-    assert!(!said.contains("warning"), "{} said {said}", example.name);
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    let code = if example.message.is_empty() { 0 } else { 1 };
+    assert_eq!(output.status.code(), Some(code), "{}: {stderr}", example.name);
+    assert!(stderr.contains(example.message), "{} said {stderr}", example.name);
+    assert!(!stderr.contains("warning"), "{} said {stderr}", example.name);
     let found = records(&String::from_utf8_lossy(&output.stdout), example.in_order);
     assert_eq!(found, records(example.output, example.in_order), "{}, {workers} workers", example.name);
 }
@@ -93,7 +95,7 @@ fn records(lines: &str, in_order: bool) -> Vec<String> {
 }
 
 #[test]
-fn every_example_gives_what_the_page_says() {
+fn every_example_gives_the_output_on_the_page() {
     let page = Page::read("docs/language.md");
     let examples = examples(&page);
     assert!(examples.len() > 25, "only {} examples", examples.len());
@@ -115,7 +117,7 @@ fn the_page_shows_the_boxes_and_messages_as_they_are() {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let name = page::file_name(network);
         std::fs::write(folder.path().join(name), network).expect("a temporary folder takes files");
-        page::said(des_run::thalweg().args(["check", name]).current_dir(folder.path()))
+        page::printed(des_run::thalweg().args(["check", name]).current_dir(folder.path()))
     });
     page.compare();
 }

@@ -115,41 +115,44 @@ const WATER: [&str; 4] = ["a b", "water", "c", "water 2"];
 #[test]
 fn a_dropped_line_fails_its_record_and_shifts_no_answer() {
     let output = ask("(line) -> (line)", "grep --line-buffered water", PLAIN.0, PLAIN.1, &lines(&WATER));
-    let said = text(&output.stderr);
-    assert_eq!(output.status.code(), Some(1), "{said}");
+    let stderr = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{stderr}");
     assert_eq!(answered(&output), [(2, "water".to_owned()), (4, "water 2".to_owned())]);
     for line in ["a b", "c"] {
-        assert!(said.contains(&format!("line={line:?}")), "{line}: {said}");
+        assert!(stderr.contains(&format!("line={line:?}")), "{line}: {stderr}");
     }
-    assert!(said.contains("did not answer this record, but the later question 1"), "{said}");
-    assert!(said.contains("`exec filter | …`"), "{said}");
-    assert!(said.contains("4 records in, 2 out, 2 failed"), "{said}");
+    assert!(stderr.contains("did not answer this record, but the later question 1"), "{stderr}");
+    assert!(stderr.contains("`exec filter | …`"), "{stderr}");
+    assert!(stderr.contains("4 records in, 2 out, 2 failed"), "{stderr}");
 }
 
 /// One line is dropped and one doubled, so the counts are equal.
 #[test]
 fn a_line_dropped_and_one_doubled_are_two_errors() {
     let output = ask("(n) -> (n)", "sed -e '/: 3}/d' -e '/: 6}/p'", PLAIN.0, PLAIN.1, &numbers(0..10));
-    let said = text(&output.stderr);
-    assert_eq!(output.status.code(), Some(1), "{said}");
+    let stderr = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{stderr}");
     assert_eq!(text(&output.stdout), numbers((0..10).filter(|n| *n != 3)));
-    assert!(said.contains("{n=3}"), "{said}");
-    assert!(said.contains("error[E0803]: asks/ask: the command `sed"), "{said}");
-    assert!(said.contains("answers question 6 once more, or after a later one"), "{said}");
-    assert!(said.contains("10 records in, 9 out, 1 failed"), "{said}");
+    assert!(stderr.contains("{n=3}"), "{stderr}");
+    assert!(stderr.contains("error[E0803]: asks/ask: the command `sed"), "{stderr}");
+    assert!(stderr.contains("answers question 6 once more, or after a later one"), "{stderr}");
+    assert!(stderr.contains("10 records in, 9 out, 1 failed"), "{stderr}");
 }
 
 #[test]
 fn answers_in_another_order_are_errors_that_name_the_record() {
     let output = ask("(n) -> (n)", "sed '/: 4}/{h;d};/: 5}/G'", PLAIN.0, PLAIN.1, &numbers(0..10));
-    let said = text(&output.stderr);
-    assert_eq!(output.status.code(), Some(1), "{said}");
+    let stderr = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{stderr}");
     assert_eq!(text(&output.stdout), numbers((0..10).filter(|n| *n != 4)));
-    assert!(said.contains("{n=4}") && said.contains("question 4 once more, or after a later one"), "{said}");
+    assert!(
+        stderr.contains("{n=4}") && stderr.contains("question 4 once more, or after a later one"),
+        "{stderr}"
+    );
 }
 
 #[test]
-fn banners_and_invented_answers_are_told_and_every_record_is_answered() {
+fn banners_and_invented_answers_are_reported_and_every_record_is_answered() {
     let programs = [
         ("echo Starting; sed -u s/never/ever/", "printed `Starting`, which is no answer"),
         ("echo; sed s/never/ever/", "printed ``, which does not say what it answers"),
@@ -164,14 +167,14 @@ fn banners_and_invented_answers_are_told_and_every_record_is_answered() {
     for (command, what) in programs {
         for mode in ["", "filter"] {
             let output = ask_by(mode, "(n) -> (n)", command, PLAIN.0, PLAIN.1, &numbers(0..5));
-            let said = text(&output.stderr);
-            assert_eq!(output.status.code(), Some(1), "{command}: {said}");
-            assert_eq!(text(&output.stdout), numbers(0..5), "{command}: {said}");
+            let stderr = text(&output.stderr);
+            assert_eq!(output.status.code(), Some(1), "{command}: {stderr}");
+            assert_eq!(text(&output.stdout), numbers(0..5), "{command}: {stderr}");
             assert!(
-                said.contains("error[E0803]: asks/ask: the command") && said.contains(what),
-                "{command}: {said}"
+                stderr.contains("error[E0803]: asks/ask: the command") && stderr.contains(what),
+                "{command}: {stderr}"
             );
-            assert!(!said.contains("panicked") && !said.contains("failed"), "{command}: {said}");
+            assert!(!stderr.contains("panicked") && !stderr.contains("failed"), "{command}: {stderr}");
         }
     }
 }
@@ -182,29 +185,32 @@ fn a_program_that_drops_the_name_fails_its_records_with_advice() {
     for (mode, count) in [("", 10), ("", 900), ("", 5_000), ("filter", 10), ("filter", 5_000)] {
         let command = r#"sed 's/"@": [0-9]*, //'"#;
         let output = ask_by(mode, "(n) -> (n)", command, PLAIN.0, PLAIN.1, &numbers(0..count));
-        let said = text(&output.stderr);
-        assert_eq!(output.status.code(), Some(1), "{said}");
+        let stderr = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{stderr}");
         assert_eq!(text(&output.stdout), "");
-        assert!(said.contains("pass \"@\" through"), "{said}");
-        assert!(said.contains(&format!(" records in, 0 out, {count} failed")), "{said}");
+        assert!(stderr.contains("pass \"@\" through"), "{stderr}");
+        assert!(stderr.contains(&format!(" records in, 0 out, {count} failed")), "{stderr}");
     }
     // The following program leaves out the member that identifies the record for one record.
     let command = r#"sed -u '/: 3}/s/"@": [0-9]*, //'"#;
     let output = ask("(n) -> (n)", command, PLAIN.0, PLAIN.1, &numbers(0..10));
-    let said = text(&output.stderr);
-    assert_eq!(text(&output.stdout), numbers((0..10).filter(|n| *n != 3)), "{said}");
-    assert!(said.contains("{n=3}") && said.contains("printed `{\"n\": 3}`, which does not say"), "{said}");
-    assert!(!said.contains("E0803"), "comes with the record: {said}");
+    let stderr = text(&output.stderr);
+    assert_eq!(text(&output.stdout), numbers((0..10).filter(|n| *n != 3)), "{stderr}");
+    assert!(
+        stderr.contains("{n=3}") && stderr.contains("printed `{\"n\": 3}`, which does not say"),
+        "{stderr}"
+    );
+    assert!(!stderr.contains("E0803"), "comes with the record: {stderr}");
 }
 
 #[test]
 fn a_program_that_never_ends_to_print_is_ended() {
     for mode in ["", "filter"] {
         let output = ask_by(mode, "(n) -> (n)", "yes", PLAIN.0, PLAIN.1, &numbers(0..10));
-        let said = text(&output.stderr);
-        assert_eq!(output.status.code(), Some(1), "{said}");
-        assert!(said.contains("printed more than 1024 lines that answer no record"), "{said}");
-        assert!(said.contains("10 records in, 0 out, 10 failed"), "{said}");
+        let stderr = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{stderr}");
+        assert!(stderr.contains("printed more than 1024 lines that answer no record"), "{stderr}");
+        assert!(stderr.contains("10 records in, 0 out, 10 failed"), "{stderr}");
     }
 }
 
@@ -260,13 +266,13 @@ fn a_filter_that_dies_loses_the_record_that_it_dies_of() {
     ];
     for command in programs {
         let output = ask_by("filter", "(n) -> (n)", command, PLAIN.0, PLAIN.1, &numbers(0..100));
-        let said = text(&output.stderr);
-        assert_eq!(output.status.code(), Some(1), "{command}: {said}");
+        let stderr = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{command}: {stderr}");
         let wanted = (0..100).filter(|n| !n.to_string().starts_with('1') && *n != 55);
         let wanted = wanted.flat_map(|n| vec![n; 1 + usize::from(n.to_string().starts_with('2'))]);
-        assert_eq!(text(&output.stdout), numbers(wanted), "{command}: {said}");
-        assert!(said.contains("message 55 of stream"), "{command}: {said}");
-        assert!(said.contains("100 records in, 99 out, 1 failed"), "{command}: {said}");
+        assert_eq!(text(&output.stdout), numbers(wanted), "{command}: {stderr}");
+        assert!(stderr.contains("message 55 of stream"), "{command}: {stderr}");
+        assert!(stderr.contains("100 records in, 99 out, 1 failed"), "{command}: {stderr}");
     }
 }
 
@@ -274,15 +280,15 @@ fn a_filter_that_dies_loses_the_record_that_it_dies_of() {
 fn each_record_may_have_a_process_of_its_own() {
     let command = r#"sed -e '/: 1}/d' -e '/: 2}/p' -e '/: 3}/Q7' -e 's/: 4}/: oops}/'"#;
     let output = ask_by("each", "(n) -> (n)", command, PLAIN.0, PLAIN.1, &numbers(0..6));
-    let said = text(&output.stderr);
-    assert_eq!(output.status.code(), Some(1), "{said}");
+    let stderr = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{stderr}");
     assert_eq!(text(&output.stdout), numbers([0, 2, 2, 5]));
-    assert!(said.contains("ended with status 7") && said.contains("{n=3}"), "{said}");
+    assert!(stderr.contains("ended with status 7") && stderr.contains("{n=3}"), "{stderr}");
     assert!(
-        said.contains("the command answered `{\"n\": oops}`: column 7") && said.contains("{n=4}"),
-        "{said}"
+        stderr.contains("the command answered `{\"n\": oops}`: column 7") && stderr.contains("{n=4}"),
+        "{stderr}"
     );
-    assert!(said.contains("6 records in, 4 out, 2 failed"), "{said}");
+    assert!(stderr.contains("6 records in, 4 out, 2 failed"), "{stderr}");
     // With `exec each`, a program does not have to read its question.
     let output = ask_by("each", "(n) -> (pid)", r#"echo "{\"pid\": $$}""#, PLAIN.0, PLAIN.1, &numbers(0..20));
     let processes: BTreeSet<_> = records(&output).iter().map(|record| record["pid"].as_i64()).collect();
@@ -293,17 +299,20 @@ fn each_record_may_have_a_process_of_its_own() {
 fn lines_without_names_are_counted() {
     // The program prints one line too few.
     let output = ask_by("lines", "(n) -> (n)", "sed '/: 3}/d'", PLAIN.0, PLAIN.1, &numbers(0..6));
-    let said = text(&output.stderr);
-    assert_eq!(output.status.code(), Some(1), "{said}");
-    assert!(said.contains("printed fewer lines than it was asked for"), "{said}");
-    assert!(said.contains("messages 0 to 5 may be another's") && said.contains("{n=5}"), "{said}");
+    let stderr = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{stderr}");
+    assert!(stderr.contains("printed fewer lines than it was asked for"), "{stderr}");
+    assert!(stderr.contains("messages 0 to 5 may be another's") && stderr.contains("{n=5}"), "{stderr}");
     // The program prints one line too many.
     let output = ask_by("lines", "(n) -> (n)", "sed '/: 3}/p'", PLAIN.0, PLAIN.1, &numbers(0..6));
-    let said = text(&output.stderr);
-    assert_eq!(output.status.code(), Some(1), "{said}");
-    assert!(said.contains("error[E0803]: asks/ask") && said.contains("more than it was asked for"), "{said}");
-    assert!(said.contains("messages 0 to 5 may be another's"), "{said}");
-    assert!(!said.contains("panicked"), "{said}");
+    let stderr = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{stderr}");
+    assert!(
+        stderr.contains("error[E0803]: asks/ask") && stderr.contains("more than it was asked for"),
+        "{stderr}"
+    );
+    assert!(stderr.contains("messages 0 to 5 may be another's"), "{stderr}");
+    assert!(!stderr.contains("panicked"), "{stderr}");
     // The program prints as many lines as questions.
     let count = 10_000;
     let output = ask_by("lines", "(n) -> (n)", "sed 's/\"@\"/x/'", "ask .. ask", &[], &numbers(0..count));
@@ -313,7 +322,7 @@ fn lines_without_names_are_counted() {
 
 /// The examples of `docs/boxes.md`, if there is a `jq`.
 #[test]
-fn jq_answers_as_the_page_says() {
+fn jq_answers_as_on_the_page() {
     if Command::new("jq").arg("--version").output().is_err() {
         eprintln!("skipped: there is no jq (`apt-get install jq`)");
         return;
@@ -339,7 +348,7 @@ fn jq_answers_as_the_page_says() {
 }
 
 #[test]
-fn answers_that_are_none_are_told_alone() {
+fn wrong_answers_fail_their_records_alone() {
     let bare =
         r#"sed -u -e 's/.*: 0}/oops/' -e 's/.*: 1}/{"odd": 1}/' -e 's/.*: 2}/[{"n": 2}, {"odd": 2}]/'"#;
     let named = r#"sed -u -e 's/: 0}/: tru}/' -e 's/"n": 1}/"odd": 1}/' -e 's/{"@": \([0-9]*\), "n": 2}/[\1, {"n": 2}, {"odd": 2}]/'"#;
@@ -354,20 +363,20 @@ fn answers_that_are_none_are_told_alone() {
     ];
     for (mode, command, what) in programs {
         let output = ask_by(mode, "(n) -> (n)", command, PLAIN.0, PLAIN.1, &numbers(0..4));
-        let said = text(&output.stderr);
-        assert_eq!(output.status.code(), Some(1), "{said}");
+        let stderr = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{stderr}");
         assert_eq!(text(&output.stdout), numbers([3]), "all of an answer or nothing");
-        assert!(said.contains("asks/ask") && said.contains(what), "{said}");
+        assert!(stderr.contains("asks/ask") && stderr.contains(what), "{stderr}");
         assert!(
-            said.contains("the command answered {odd=1}, which is none of its outputs; it may give (n)"),
-            "{said}"
+            stderr.contains("the command answered {odd=1}, which is none of its outputs; it may give (n)"),
+            "{stderr}"
         );
-        assert!(said.contains("4 records in, 1 out, 3 failed"), "{said}");
+        assert!(stderr.contains("4 records in, 1 out, 3 failed"), "{stderr}");
     }
 }
 
 #[test]
-fn of_what_a_program_dies_is_told_and_all_else_is_answered() {
+fn the_record_that_a_program_dies_of_is_reported_and_all_others_are_answered() {
     let came = |output: &Output| {
         let came: Vec<i64> =
             records(output).iter().map(|record| record["n"].as_i64().expect("a number")).collect();
@@ -381,28 +390,31 @@ fn of_what_a_program_dies_is_told_and_all_else_is_answered() {
     // The program answers as it reads, or gives all answers at its end.
     for command in ["sed -u '/: 13}$/Q5; /: 2000}$/Q5'", "sed '/: 13}$/Q5; /: 2000}$/Q5'"] {
         let output = ask("(n) -> (n)", command, PLAIN.0, PLAIN.1, &numbers(0..3000));
-        let said = text(&output.stderr);
-        assert_eq!(output.status.code(), Some(1), "{said}");
-        assert_eq!(lost(&output, 3000), [13, 2000], "{command}: {said}");
+        let stderr = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{stderr}");
+        assert_eq!(lost(&output, 3000), [13, 2000], "{command}: {stderr}");
         assert_eq!(
-            said.matches("ended with status 5 and left the record without an answer").count(),
+            stderr.matches("ended with status 5 and left the record without an answer").count(),
             2,
-            "{said}"
+            "{stderr}"
         );
-        assert!(said.contains("message 13 of stream") && said.contains("message 2000 of stream"), "{said}");
+        assert!(
+            stderr.contains("message 13 of stream") && stderr.contains("message 2000 of stream"),
+            "{stderr}"
+        );
     }
     // A program that dies answers nothing.
     let command = r#"all=$(sed '/: 77}$/Q5') || { echo broke >&2; exit 3; }; printf '%s\n' "$all""#;
     let output = ask("(n) -> (n)", command, PLAIN.0, PLAIN.1, &numbers(0..200));
-    let said = text(&output.stderr);
-    assert_eq!(lost(&output, 200), [77], "{said}");
-    assert!(said.contains("ended with status 3") && said.contains("it said: broke"), "{said}");
+    let stderr = text(&output.stderr);
+    assert_eq!(lost(&output, 200), [77], "{stderr}");
+    assert!(stderr.contains("ended with status 3") && stderr.contains("it said: broke"), "{stderr}");
     // The program kills itself.
     let command = r#"while read line; do case $line in *": 7}") kill -9 $$;; esac; echo "$line"; done"#;
     let output = ask("(n) -> (n)", command, PLAIN.0, PLAIN.1, &numbers(0..20));
-    let said = text(&output.stderr);
-    assert_eq!(lost(&output, 20), [7], "{said}");
-    assert!(said.contains("was killed by signal 9"), "{said}");
+    let stderr = text(&output.stderr);
+    assert_eq!(lost(&output, 20), [7], "{stderr}");
+    assert!(stderr.contains("was killed by signal 9"), "{stderr}");
 }
 
 #[test]
@@ -429,11 +441,11 @@ fn every_replica_of_a_split_has_a_program_of_its_own_and_order_is_kept() {
 #[test]
 fn a_command_that_cannot_run_fails_each_record() {
     let output = ask("(n) -> (n)", "no-such-program", PLAIN.0, PLAIN.1, &numbers(0..50));
-    let said = text(&output.stderr);
-    assert_eq!(output.status.code(), Some(1), "{said}");
-    assert!(said.contains("asks/ask: the command `no-such-program` ended with status 127"), "{said}");
-    assert!(said.contains("not found"), "{said}");
-    assert!(said.contains("50 records in, 0 out, 50 failed"), "{said}");
+    let stderr = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{stderr}");
+    assert!(stderr.contains("asks/ask: the command `no-such-program` ended with status 127"), "{stderr}");
+    assert!(stderr.contains("not found"), "{stderr}");
+    assert!(stderr.contains("50 records in, 0 out, 50 failed"), "{stderr}");
 }
 
 #[test]
@@ -449,9 +461,9 @@ fn a_command_runs_only_if_that_is_allowed() {
         ),
     );
     let output = run(&[&net], "");
-    let said = text(&output.stderr);
-    assert_eq!(output.status.code(), Some(2), "{said}");
-    assert!(said.contains("E0403") && said.contains("--allow-exec"), "{said}");
+    let stderr = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{stderr}");
+    assert!(stderr.contains("E0403") && stderr.contains("--allow-exec"), "{stderr}");
     assert!(!made.exists());
 }
 

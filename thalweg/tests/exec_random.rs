@@ -84,7 +84,7 @@ enum Fate {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Outcome {
     fates: Vec<Fate>,
-    is_told: bool,
+    is_reported: bool,
 }
 
 impl Case {
@@ -242,7 +242,7 @@ impl Case {
 /// whether it prints further lines.
 fn may(faulty: &Faulty, letter: u8, has_unnamed: bool) -> Vec<(Option<usize>, bool)> {
     let (fails, none, one, two) = ((None, false), (Some(0), false), (Some(1), false), (Some(2), false));
-    let told = |(what, _)| (what, true);
+    let reported = |(what, _)| (what, true);
     match (faulty.mode, letter) {
         (_, b'x' | b'k' | b'o' | b'e') => vec![fails],
         (_, b'h' | b'n') => vec![one],
@@ -253,19 +253,19 @@ fn may(faulty: &Faulty, letter: u8, has_unnamed: bool) -> Vec<(Option<usize>, bo
         (Mode::Line, b'd') => vec![fails],
         (Mode::Filter, b'd') if has_unnamed => vec![none, fails],
         (Mode::Filter | Mode::Each, b'd') => vec![none],
-        (Mode::Line, b'2') => vec![told(one)],
+        (Mode::Line, b'2') => vec![reported(one)],
         (Mode::Filter | Mode::Each, b'2') => vec![two],
-        (Mode::Line | Mode::Filter, b'i' | b'b') => vec![told(one)],
+        (Mode::Line | Mode::Filter, b'i' | b'b') => vec![reported(one)],
         (Mode::Each, b'b' | b'i' | b'w') => vec![fails],
         (Mode::Line | Mode::Filter, b'u') => vec![fails],
         (Mode::Each, b'u' | b's') => vec![one],
         // The record may be the last one that its process gets, in which case it fails.
         (Mode::Line, b's') => vec![one, fails],
-        (Mode::Filter, b's') if has_unnamed => vec![one, told(none), fails],
-        (Mode::Filter, b's') => vec![one, told(none)],
+        (Mode::Filter, b's') if has_unnamed => vec![one, reported(none), fails],
+        (Mode::Filter, b's') => vec![one, reported(none)],
         (Mode::Line, b'w') => vec![fails],
-        (Mode::Filter, b'w') if has_unnamed => vec![told(none), fails],
-        (Mode::Filter, b'w') => vec![told(none)],
+        (Mode::Filter, b'w') if has_unnamed => vec![reported(none), fails],
+        (Mode::Filter, b'w') => vec![reported(none)],
         // In this mode no line names its record, so other faults of a program would not be noticed.
         (Mode::Lines, _) => vec![one],
         (_, other) => panic!("no letter {}", other as char),
@@ -285,7 +285,7 @@ struct Token {
 struct Way {
     tokens: Vec<Token>,
     failed: Vec<usize>,
-    is_told: bool,
+    is_reported: bool,
 }
 
 /// The walk that computes the possible outcomes of records.
@@ -323,8 +323,8 @@ impl Walk<'_> {
     /// Continues all tokens of each outcome in all possible ways.
     fn all(ways: Vec<Way>, go_on: impl Fn(Token) -> Vec<Way>) -> Vec<Way> {
         let mut all = Vec::new();
-        for Way { tokens, failed, is_told } in ways {
-            let mut longer = vec![Way { tokens: vec![], failed, is_told }];
+        for Way { tokens, failed, is_reported } in ways {
+            let mut longer = vec![Way { tokens: vec![], failed, is_reported }];
             for token in tokens {
                 let next = go_on(token);
                 longer = longer.iter().flat_map(|way| next.iter().map(|next| way.and(next))).collect();
@@ -338,10 +338,10 @@ impl Walk<'_> {
         let letter = *self.record.letters.get(token.letters).unwrap_or(&b'n');
         let answer =
             Token { x: (token.x * 3 + k as u64) % 1_000_003, letters: token.letters + 1, ..token.clone() };
-        let way = |(count, is_told): (Option<usize>, bool)| Way {
+        let way = |(count, is_reported): (Option<usize>, bool)| Way {
             tokens: vec![answer.clone(); count.unwrap_or(0)],
             failed: if count.is_none() { vec![k] } else { vec![] },
-            is_told,
+            is_reported,
         };
         may(&self.case.boxes[k], letter, self.has_unnamed).into_iter().map(way).collect()
     }
@@ -351,14 +351,14 @@ impl Way {
     fn and(&self, other: &Way) -> Way {
         let tokens = self.tokens.iter().chain(&other.tokens).cloned().collect();
         let failed = self.failed.iter().chain(&other.failed).copied().collect();
-        Way { tokens, failed, is_told: self.is_told || other.is_told }
+        Way { tokens, failed, is_reported: self.is_reported || other.is_reported }
     }
 
     fn outcome(self) -> Outcome {
         let out = self.tokens.into_iter().map(|token| Fate::Out(token.x));
         let mut fates: Vec<Fate> = out.chain(self.failed.into_iter().map(Fate::Failed)).collect();
         fates.sort();
-        Outcome { fates, is_told: self.is_told }
+        Outcome { fates, is_reported: self.is_reported }
     }
 }
 
@@ -384,7 +384,7 @@ impl Case {
 struct Run {
     out: Vec<Value>,
     letters: Vec<Value>,
-    said: String,
+    stderr: String,
     code: Option<i32>,
 }
 
@@ -435,13 +435,13 @@ fn run(number: u64, case: &Case, outcomes: &[BTreeSet<Outcome>]) -> Run {
     }
     drop(go_on);
     out.extend(std::iter::from_fn(|| lines.next(number)));
-    let said = std::iter::from_fn(|| errors.next(number)).collect::<Vec<_>>().join("\n");
+    let stderr = std::iter::from_fn(|| errors.next(number)).collect::<Vec<_>>().join("\n");
     feeding.join().expect("the run reads");
     let code = child.wait().expect("it has ended").code();
     let records = |text: String| text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
     let letters =
-        std::fs::read_to_string(&dead).unwrap_or_else(|_| panic!("case {number} was refused: {said}"));
-    Run { out: records(out.join("\n")), letters: records(letters), said, code }
+        std::fs::read_to_string(&dead).unwrap_or_else(|_| panic!("case {number} was refused: {stderr}"));
+    Run { out: records(out.join("\n")), letters: records(letters), stderr, code }
 }
 
 fn lines_of(stream: impl std::io::Read + Send + 'static) -> Lines {
@@ -458,7 +458,7 @@ fn check(number: u64) {
     let case = Case::new(number);
     let outcomes: Vec<BTreeSet<Outcome>> = (0..case.records.len()).map(|id| case.outcomes(id)).collect();
     let run = run(number, &case, &outcomes);
-    let told = || format!("case {number}\n{}\n{}", case.text("DIR"), run.said);
+    let context = || format!("case {number}\n{}\n{}", case.text("DIR"), run.stderr);
     let id_of = |record: &Value| record["id"].as_u64().unwrap_or_else(|| panic!("no id: {record}")) as usize;
     let mut fates: BTreeMap<usize, Vec<Fate>> = BTreeMap::new();
     for record in &run.out {
@@ -469,27 +469,32 @@ fn check(number: u64) {
         let (_, k) = component.rsplit_once("ask").unwrap_or_else(|| panic!("no box failed: {letter}"));
         fates.entry(id_of(&letter["record"])).or_default().push(Fate::Failed(k.parse().expect("a box")));
     }
-    let (mut is_surely_told, mut may_be_told) = (false, !run.letters.is_empty());
+    let (mut is_surely_reported, mut may_be_reported) = (false, !run.letters.is_empty());
     for (id, expected) in outcomes.iter().enumerate() {
         let mut fates = fates.remove(&id).unwrap_or_default();
         fates.sort();
         let fits: Vec<&Outcome> = expected.iter().filter(|outcome| outcome.fates == fates).collect();
-        assert!(!fits.is_empty(), "record {}: {fates:?} is none of {expected:?}\n{}", case.line(id), told());
-        is_surely_told |= fits.iter().all(|outcome| outcome.is_told);
-        may_be_told |= fits.iter().any(|outcome| outcome.is_told);
+        assert!(
+            !fits.is_empty(),
+            "record {}: {fates:?} is none of {expected:?}\n{}",
+            case.line(id),
+            context()
+        );
+        is_surely_reported |= fits.iter().all(|outcome| outcome.is_reported);
+        may_be_reported |= fits.iter().any(|outcome| outcome.is_reported);
     }
-    assert!(fates.is_empty(), "records that did not go in came out: {fates:?}\n{}", told());
+    assert!(fates.is_empty(), "records that did not go in came out: {fates:?}\n{}", context());
     let ids: Vec<usize> = run.out.iter().map(id_of).collect();
-    assert!(!Case::keeps_order(&case.net) || ids.is_sorted(), "out of order: {ids:?}\n{}", told());
+    assert!(!Case::keeps_order(&case.net) || ids.is_sorted(), "out of order: {ids:?}\n{}", context());
     let has_banner = case.boxes.iter().any(|faulty| faulty.banner > 0);
-    assert!(run.code == Some(0) || run.code == Some(1), "{:?}\n{}", run.code, told());
-    assert!(run.code == Some(1) || run.letters.is_empty() && !is_surely_told, "no error\n{}", told());
-    assert!(run.code == Some(0) || may_be_told || has_banner, "an error for nothing\n{}", told());
-    assert!(!run.said.contains("panicked") && !run.said.contains("ended badly"), "{}", told());
+    assert!(run.code == Some(0) || run.code == Some(1), "{:?}\n{}", run.code, context());
+    assert!(run.code == Some(1) || run.letters.is_empty() && !is_surely_reported, "no error\n{}", context());
+    assert!(run.code == Some(0) || may_be_reported || has_banner, "an error for nothing\n{}", context());
+    assert!(!run.stderr.contains("panicked") && !run.stderr.contains("ended badly"), "{}", context());
     let (count, out, failed) = (case.records.len(), run.out.len(), run.letters.len());
     let failures = if failed > 0 { format!(", {failed} failed") } else { String::new() };
     let records = if count == 1 { "record" } else { "records" };
-    assert!(run.said.contains(&format!("{count} {records} in, {out} out{failures} in ")), "{}", told());
+    assert!(run.stderr.contains(&format!("{count} {records} in, {out} out{failures} in ")), "{}", context());
 }
 
 #[test]

@@ -56,11 +56,11 @@ struct Run {
     child: Child,
     input: Option<ChildStdin>,
     output: Option<BufReader<ChildStdout>>,
-    said: Receiver<String>,
+    stderr: Receiver<String>,
     space: PathBuf,
 }
 
-const SAID_WITHIN: Duration = Duration::from_secs(60);
+const PRINTED_WITHIN: Duration = Duration::from_secs(60);
 
 impl Run {
     fn start(disk: &SmallDisk, more: &[&str]) -> Run {
@@ -81,15 +81,15 @@ impl Run {
         ]);
         let mut child = started(command.arg(&space).args(more));
         let (input, output) = (child.stdin.take(), Some(BufReader::new(child.stdout.take().unwrap())));
-        let (tell, said) = channel();
+        let (sender, stderr) = channel();
         let mut errors = BufReader::new(child.stderr.take().unwrap());
         std::thread::spawn(move || {
             let mut line = String::new();
             while errors.read_line(&mut line).is_ok_and(|count| count > 0) {
-                let _ = tell.send(std::mem::take(&mut line));
+                let _ = sender.send(std::mem::take(&mut line));
             }
         });
-        Run { child, input, output, said, space }
+        Run { child, input, output, stderr, space }
     }
 
     /// Passes one record through the run, so that all files that the run needs exist.
@@ -112,10 +112,12 @@ impl Run {
     }
 
     /// The run's next line that contains this text.
-    fn says(&self, wanted: &str) -> String {
+    fn next_line_with(&self, wanted: &str) -> String {
         loop {
-            let line =
-                self.said.recv_timeout(SAID_WITHIN).unwrap_or_else(|_| panic!("it never said {wanted:?}"));
+            let line = self
+                .stderr
+                .recv_timeout(PRINTED_WITHIN)
+                .unwrap_or_else(|_| panic!("it never said {wanted:?}"));
             if line.contains(wanted) {
                 return line;
             }
@@ -128,7 +130,7 @@ impl Run {
         let report = report.args(["report", "--json"]).arg(&self.space).output().unwrap();
         let report = serde_json::from_slice(&report.stdout)
             .unwrap_or_else(|_| panic!("{}", String::from_utf8_lossy(&report.stderr)));
-        (code, self.said.iter().collect(), report)
+        (code, self.stderr.iter().collect(), report)
     }
 }
 
@@ -140,7 +142,7 @@ fn has_note(report: &Value, code: &str) -> bool {
 }
 
 #[test]
-fn a_run_waits_for_a_full_disk_says_so_and_goes_on_when_there_is_room() {
+fn a_run_waits_for_a_full_disk_reports_it_and_goes_on_when_there_is_room() {
     let Some(disk) =
         SmallDisk::mount("a_run_waits_for_a_full_disk_says_so_and_goes_on_when_there_is_room", 200)
     else {
@@ -150,20 +152,20 @@ fn a_run_waits_for_a_full_disk_says_so_and_goes_on_when_there_is_room() {
     run.one();
     disk.fill();
     let (feeding, reading) = run.feed(MANY);
-    let line = run.says("cannot be kept");
+    let line = run.next_line_with("cannot be kept");
     assert!(line.starts_with("error[E0903]: ") && line.contains("No space left on device"), "{line}");
     assert!(line.contains("the run waits until there is room, and nothing is lost"), "{line}");
     assert!(!feeding.is_finished(), "it does not go on");
     // The run waits long enough for a verdict about the full disk.
     std::thread::sleep(Duration::from_secs(3));
     std::fs::remove_file(disk.filler()).unwrap();
-    let line = run.says("kept again after");
+    let line = run.next_line_with("kept again after");
     assert!(line.contains("none was lost"), "{line}");
     feeding.join().unwrap();
     assert_eq!(reading.join().unwrap(), MANY);
-    let (code, said, report) = run.end();
-    assert_eq!(code, Some(0), "{said:?}");
-    assert!(!said.iter().any(|line| line.contains("cannot be kept")), "it says so once: {said:?}");
+    let (code, stderr, report) = run.end();
+    assert_eq!(code, Some(0), "{stderr:?}");
+    assert!(!stderr.iter().any(|line| line.contains("cannot be kept")), "it says so once: {stderr:?}");
     assert_eq!((&report["window"]["lost"], &report["window"]["complete"]), (&json!(0), &json!(true)));
     assert!(report["window"]["disk_held_ns"].as_f64().unwrap() > 2e9, "{}", report["window"]);
     assert!(has_note(&report, "disk_full"), "{}", report["notes"]);
@@ -181,19 +183,19 @@ fn a_run_that_waits_for_a_full_disk_can_be_interrupted() {
     run.one();
     disk.fill();
     let (feeding, reading) = run.feed(MANY);
-    run.says("cannot be kept");
+    run.next_line_with("cannot be kept");
     let kill = Command::new("kill").args(["-INT", &run.child.id().to_string()]).status().unwrap();
     assert!(kill.success());
     feeding.join().unwrap();
     reading.join().unwrap();
-    let (code, said, report) = run.end();
-    assert_eq!(code, Some(130), "{said:?}");
-    assert_eq!(report["window"]["state"], json!("ended"), "{said:?}");
+    let (code, stderr, report) = run.end();
+    assert_eq!(code, Some(130), "{stderr:?}");
+    assert_eq!(report["window"]["state"], json!("ended"), "{stderr:?}");
     // Whether a thread already waited when the signal came depends on timing.
-    let says = |text: &str| said.iter().any(|line| line.contains(text));
+    let is_printed = |text: &str| stderr.iter().any(|line| line.contains(text));
     let lost = report["window"]["lost"].as_u64().unwrap();
-    assert_eq!(lost > 0, says("events of the run are lost"), "{lost} {said:?}");
-    assert!(lost == 0 || says("the run ends while the disk"), "{said:?}");
+    assert_eq!(lost > 0, is_printed("events of the run are lost"), "{lost} {stderr:?}");
+    assert!(lost == 0 || is_printed("the run ends while the disk"), "{stderr:?}");
 }
 
 #[test]
@@ -203,14 +205,14 @@ fn a_run_may_drop_events_and_count_them() {
     run.one();
     disk.fill();
     let (feeding, reading) = run.feed(MANY);
-    let line = run.says("cannot be kept");
+    let line = run.next_line_with("cannot be kept");
     assert!(line.contains("the run goes on, and events that find no room are lost"), "{line}");
     feeding.join().unwrap();
     assert_eq!(reading.join().unwrap(), MANY, "no record is lost");
-    let lost = run.says("events of the run are lost");
+    let lost = run.next_line_with("events of the run are lost");
     let lost: u64 = lost.split(' ').next().unwrap().replace(',', "").parse().unwrap();
-    let (code, said, report) = run.end();
-    assert_eq!(code, Some(0), "{said:?}");
+    let (code, stderr, report) = run.end();
+    assert_eq!(code, Some(0), "{stderr:?}");
     assert_eq!(report["window"]["lost"], json!(lost), "{}", report["window"]);
     assert!(lost > 0 && has_note(&report, "disk_full"), "{}", report["notes"]);
     assert_ne!(report["verdict"]["kind"], json!("disk"), "nobody waited: {}", report["verdict"]);
@@ -223,36 +225,39 @@ fn a_run_may_stop_in_order() {
     run.one();
     disk.fill();
     let (feeding, reading) = run.feed(MANY);
-    let line = run.says("cannot be kept");
+    let line = run.next_line_with("cannot be kept");
     assert!(line.trim_end().ends_with("the run ends"), "{line}");
     feeding.join().unwrap();
     let out = reading.join().unwrap();
-    let counts = run.says(" records in, ");
+    let counts = run.next_line_with(" records in, ");
     let (records_in, _) = counts.split_once(" records in").unwrap();
     assert_eq!(
         records_in.replace(',', "").parse::<u64>().unwrap(),
         out + 1,
         "what went in came out: {counts}"
     );
-    let (code, said, report) = run.end();
-    assert_eq!(code, Some(1), "{said:?}");
+    let (code, stderr, report) = run.end();
+    assert_eq!(code, Some(1), "{stderr:?}");
     assert_eq!(report["window"]["state"], json!("ended"));
     assert!(out < MANY);
 }
 
 /// The error of a source that gets no element has the source's name and the reason.
 #[test]
-fn a_source_without_an_element_says_why() {
+fn a_source_without_an_element_reports_the_reason() {
     // The disk has room for a worker's element and the space's own files, but not for the elements of all
     // threads.
-    let Some(disk) = SmallDisk::mount("a_source_without_an_element_says_why", 3) else { return };
+    let Some(disk) = SmallDisk::mount("a_source_without_an_element_reports_the_reason", 3) else { return };
     let mut run = Run::start(&disk, &[]);
     drop(run.input.take());
     let code = run.child.wait().unwrap().code();
-    let said: String = run.said.iter().collect();
+    let stderr: String = run.stderr.iter().collect();
     let mut out = String::new();
     run.output.take().unwrap().read_to_string(&mut out).unwrap();
-    assert_eq!(code, Some(1), "{said}");
-    assert!(said.contains("source ended badly: ") || said.contains("sink ended badly: "), "{said}");
-    assert!(said.contains("No space left on device") && said.contains("the file system is full"), "{said}");
+    assert_eq!(code, Some(1), "{stderr}");
+    assert!(stderr.contains("source ended badly: ") || stderr.contains("sink ended badly: "), "{stderr}");
+    assert!(
+        stderr.contains("No space left on device") && stderr.contains("the file system is full"),
+        "{stderr}"
+    );
 }

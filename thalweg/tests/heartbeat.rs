@@ -142,7 +142,7 @@ fn few_and(last: i64) -> Vec<i64> {
 }
 
 #[test]
-fn a_box_that_sleeps_and_one_that_loops_are_told_apart_and_name_their_message() {
+fn a_box_that_sleeps_and_one_that_loops_are_distinguished_and_name_their_message() {
     let place = Place::new();
     for mode in ["full", "metrics"] {
         for (number, still) in [(-1, Still::Asleep), (-2, Still::Running)] {
@@ -191,7 +191,7 @@ fn a_full_network_leads_to_its_sink() {
 }
 
 #[test]
-fn stopped_killed_and_ended_processes_are_told_apart() {
+fn stopped_killed_and_ended_processes_are_distinguished() {
     let place = Place::new();
     let mut run = place.start(&[], &[], &few_and(1));
     let mut heartbeat = Heartbeat::open(Target::of(&run.space), STABLE).expect("a space");
@@ -304,16 +304,16 @@ fn boxes_that_are_slow_by_their_own_record_are_no_alarm() {
 }
 
 #[test]
-fn the_command_says_what_hangs_and_exits_so() {
+fn the_command_prints_what_hangs_and_exits_with_a_code_for_it() {
     let place = Place::new();
     let run = place.start(&[], &["--monitor", "full"], &few_and(-1));
     until(&run.space, |standing| one(standing, "boxed", Still::Asleep).is_some());
     let mut command = Command::new(env!("CARGO_BIN_EXE_thalweg"));
     command.arg("heartbeat").arg(&run.space).args(["--once", "--stable", "500ms"]);
     let output = command.output().expect("thalweg starts");
-    let said = String::from_utf8_lossy(&output.stdout);
-    assert_eq!(output.status.code(), Some(1), "{said}");
-    assert!(said.contains("boxed is asleep in its box on message 2000"), "{said}");
+    let stdout = String::from_utf8_lossy(&output.stdout);
+    assert_eq!(output.status.code(), Some(1), "{stdout}");
+    assert!(stdout.contains("boxed is asleep in its box on message 2000"), "{stdout}");
     let output = Command::new(env!("CARGO_BIN_EXE_thalweg"))
         .arg("heartbeat")
         .arg(&run.space)
@@ -332,7 +332,7 @@ fn the_command_says_what_hangs_and_exits_so() {
 
 /// Changes a run, and checks until one of these standstills is reported, by the first check after it has
 /// lasted long enough.
-fn told_of(space: &Path, still: &[Still], is_process: bool, change: impl FnOnce()) {
+fn check_reported(space: &Path, still: &[Still], is_process: bool, change: impl FnOnce()) {
     let stable = Duration::from_secs(1);
     let mut heartbeat = Heartbeat::open(Target::of(space), stable).expect("a space");
     heartbeat.beat();
@@ -360,33 +360,33 @@ fn told_of(space: &Path, still: &[Still], is_process: bool, change: impl FnOnce(
 
 /// Checks are less than a second apart, so a standstill is reported within a second after it is due.
 #[test]
-fn what_stands_still_is_told_by_the_first_look_after_it_is_due() {
+fn a_standstill_is_reported_by_the_first_look_after_it_is_due() {
     let place = Place::new();
     // On a machine that is busy with other programs, a task that loops may be kept from the processor.
     let sleeps_and_loops: [(i64, &[Still]); 2] =
         [(-1, &[Still::Asleep]), (-2, &[Still::Running, Still::Kept])];
     for (number, still) in sleeps_and_loops {
         let run = place.start(&[], &["--monitor", "full"], &few_and(number));
-        told_of(&run.space, still, false, || {});
+        check_reported(&run.space, still, false, || {});
     }
     let mut run = place.start(&[], &["--monitor", "full"], &few_and(1));
-    told_of(&run.space, &[Still::Empty], false, || {});
-    told_of(&run.space, &[Still::Stopped], true, || run.signal("-STOP"));
+    check_reported(&run.space, &[Still::Empty], false, || {});
+    check_reported(&run.space, &[Still::Stopped], true, || run.signal("-STOP"));
     run.signal("-CONT");
     let feeding = run.feeding.take();
-    told_of(&run.space, &[Still::Ended], true, || drop(feeding.map(|feeding| feeding.join())));
+    check_reported(&run.space, &[Still::Ended], true, || drop(feeding.map(|feeding| feeding.join())));
     drop(run);
     let input: Vec<i64> = (0..200_000).map(|n| n % 7).collect();
     let run = place.start(&[], &["--monitor", "full"], &input);
-    told_of(&run.space, &[Still::Full], false, || {});
+    check_reported(&run.space, &[Still::Full], false, || {});
     while_it_runs(&Net::planted(Cause::Deadlock, 1), |path, start| {
-        told_of(path, &[Still::Deadlock], false, start);
+        check_reported(path, &[Still::Deadlock], false, start);
     });
 }
 
 /// A thread without a processor, on a core that another process uses, is reported within the same time.
 #[test]
-fn a_thread_without_a_processor_is_told_by_the_first_look_after_it_is_due() {
+fn a_thread_without_a_processor_is_reported_by_the_first_look_after_it_is_due() {
     let place = Place::new();
     let input: Vec<i64> = (0..1000).map(|_| 40_000_000).collect();
     let run = place.start(&["taskset", "-c", "0"], &["--monitor", "full"], &input);
@@ -397,7 +397,7 @@ fn a_thread_without_a_processor_is_told_by_the_first_look_after_it_is_due() {
     hog.args(["-c", "0", "sh", "-c", "while :; do :; done"]).stdin(Stdio::null());
     let mut hogs = None;
     // The task is reported as running until it has lacked the processor for most of the time.
-    told_of(&run.space, &[Still::Kept, Still::Running], false, || {
+    check_reported(&run.space, &[Still::Kept, Still::Running], false, || {
         hogs = Some(Killed { child: hog.spawn().expect("taskset starts") });
         let pid = run.child.child.id().to_string();
         let done = Command::new("chrt").args(["-a", "-i", "-p", "0", &pid]).status().expect("chrt starts");

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::io::Write as _;
 use std::process::Command;
 
-fn said(arguments: &[&str], columns: &str) -> String {
+fn printed(arguments: &[&str], columns: &str) -> String {
     let mut command = Command::new(env!("CARGO_BIN_EXE_thalweg"));
     let output = command.args(arguments).env("COLUMNS", columns).output().expect("thalweg starts");
     assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
@@ -13,7 +13,7 @@ fn said(arguments: &[&str], columns: &str) -> String {
 
 /// The commands that `thalweg --help` lists.
 fn commands() -> Vec<String> {
-    let help = said(&["--help"], "110");
+    let help = printed(&["--help"], "110");
     let (_, list) = help.split_once("Commands:\n").expect("a list of commands");
     let list = list.lines().take_while(|line| !line.is_empty());
     let names =
@@ -34,13 +34,13 @@ fn options(help: &str) -> BTreeSet<&str> {
 #[test]
 fn examples_stay_whole_in_narrow_terminals() {
     for command in commands() {
-        let wide = said(&[&command, "--help"], "110");
+        let wide = printed(&[&command, "--help"], "110");
         let examples: Vec<&str> = match wide.split_once("\nExamples:\n") {
             Some((_, rest)) => rest.lines().take_while(|line| !line.is_empty()).collect(),
             None => Vec::new(),
         };
         for columns in [60, 80] {
-            let narrow = said(&[&command, "--help"], &columns.to_string());
+            let narrow = printed(&[&command, "--help"], &columns.to_string());
             for example in &examples {
                 assert!(
                     narrow.contains(&format!("\n{example}\n")),
@@ -51,20 +51,20 @@ fn examples_stay_whole_in_narrow_terminals() {
             assert_eq!(long, None, "{command} in {columns} columns");
         }
     }
-    assert!(said(&["--help"], "60").lines().all(|line| line.chars().count() <= 60));
+    assert!(printed(&["--help"], "60").lines().all(|line| line.chars().count() <= 60));
 }
 
 #[test]
 fn manual_pages_and_completions_know_every_option() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let pages = folder.path().join("man/man1");
-    said(&["man", "--into", pages.to_str().expect("a path in UTF-8")], "80");
-    let shells = ["bash", "zsh", "fish"].map(|shell| (shell, said(&["completions", shell], "80")));
+    printed(&["man", "--into", pages.to_str().expect("a path in UTF-8")], "80");
+    let shells = ["bash", "zsh", "fish"].map(|shell| (shell, printed(&["completions", shell], "80")));
     let mut count = 0;
     for command in commands() {
-        let help = said(&[&command, "--help"], "110");
+        let help = printed(&[&command, "--help"], "110");
         let page = std::fs::read_to_string(pages.join(format!("thalweg-{command}.1"))).expect("a page");
-        assert_eq!(page, said(&["man", &command], "80"), "one page is the same as that of all");
+        assert_eq!(page, printed(&["man", &command], "80"), "one page is the same as that of all");
         let page = page.replace("\\-", "-").replace("\\fB", "").replace("\\fR", "");
         for option in options(&help) {
             assert!(page.contains(option), "the page of {command} lacks {option}");
@@ -94,7 +94,7 @@ fn manual_pages_are_laid_out_without_complaint() {
         return skipped("manual_pages_are_laid_out_without_complaint", "there is no groff");
     }
     let folder = tempfile::tempdir().expect("a temporary folder");
-    said(&["man", "--into", folder.path().to_str().expect("a path in UTF-8")], "80");
+    printed(&["man", "--into", folder.path().to_str().expect("a path in UTF-8")], "80");
     for page in std::fs::read_dir(folder.path()).expect("a folder") {
         let page = page.expect("a page").path();
         let laid_out = Command::new("groff")
@@ -112,7 +112,8 @@ fn shells_read_their_completions() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     for shell in ["bash", "zsh", "fish"] {
         let script = folder.path().join(shell);
-        std::fs::write(&script, said(&["completions", shell], "80")).expect("a temporary folder takes files");
+        std::fs::write(&script, printed(&["completions", shell], "80"))
+            .expect("a temporary folder takes files");
         match Command::new(shell).arg("-n").arg(&script).output() {
             Ok(output) => assert!(output.status.success() && output.stderr.is_empty(), "{shell}: {output:?}"),
             Err(_) => skipped("shells_read_their_completions", &format!("there is no {shell}")),
@@ -131,7 +132,7 @@ fn skipped(test: &str, why: &str) {
 fn bash_completes_commands_and_options() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let script = folder.path().join("thalweg.bash");
-    std::fs::write(&script, said(&["completions", "bash"], "80")).expect("a temporary folder takes files");
+    std::fs::write(&script, printed(&["completions", "bash"], "80")).expect("a temporary folder takes files");
     let check = |words: &str, at: usize, expected: &str| {
         let complete = format!(
             "source {}; COMP_WORDS=({words}); COMP_CWORD={at}; \

@@ -47,13 +47,13 @@ fn end(child: Child) -> Output {
 /// The address at which the run listens; a thread reads the other lines of its standard error, so that the
 /// run never blocks.
 fn listening(child: &mut Child) -> (String, std::thread::JoinHandle<String>) {
-    let mut said = BufReader::new(child.stderr.take().expect("piped"));
+    let mut stderr = BufReader::new(child.stderr.take().expect("piped"));
     let mut line = String::new();
-    said.read_line(&mut line).expect("it says where");
+    stderr.read_line(&mut line).expect("it says where");
     let place = line.trim().strip_prefix("listening at ").unwrap_or_else(|| panic!("{line}")).to_owned();
     let rest = std::thread::spawn(move || {
         let mut rest = String::new();
-        said.read_to_string(&mut rest).map(|_| rest).expect("text")
+        stderr.read_to_string(&mut rest).map(|_| rest).expect("text")
     });
     (place, rest)
 }
@@ -79,12 +79,12 @@ fn csv_goes_in_and_out() {
     let output =
         run(&[&same, "--output-format", "csv"], "{\"a\": 1}\n{\"b\": 1}\n{\"a\": {\"$base64\": \"AA==\"}}\n");
     assert_eq!(text(&output.stdout), "a\n1\n");
-    let said = text(&output.stderr);
+    let stderr = text(&output.stderr);
     assert!(
-        said.contains("b is no column of this CSV output; its columns are those of the first record: a"),
-        "{said}"
+        stderr.contains("b is no column of this CSV output; its columns are those of the first record: a"),
+        "{stderr}"
     );
-    assert!(said.contains("a is bytes, which has no form in CSV"), "{said}");
+    assert!(stderr.contains("a is bytes, which has no form in CSV"), "{stderr}");
 }
 
 #[test]
@@ -332,11 +332,11 @@ fn a_line_of_a_gigabyte_takes_no_memory() {
     let endless = |arguments: &[&str], begin: &str, after: &str| {
         let all = [&[net.as_str()], arguments].concat();
         let (output, peak) = fed_with_endless_record(&all, gigabyte, begin, after);
-        let said = text(&output.stderr);
+        let stderr = text(&output.stderr);
         assert!(peak > 0 && peak < limit, "{arguments:?}: {peak} bytes");
-        assert_eq!(output.status.code(), Some(1), "{said}");
-        assert!(said.contains("more than 67108864 bytes"), "{said}");
-        assert!(said.contains("--record-bytes allows for more"), "{said}");
+        assert_eq!(output.status.code(), Some(1), "{stderr}");
+        assert!(stderr.contains("more than 67108864 bytes"), "{stderr}");
+        assert!(stderr.contains("--record-bytes allows for more"), "{stderr}");
         text(&output.stdout)
     };
     assert_eq!(endless(&[], "{\"a\": 1}\n{\"a\": \"", "\"}\n{\"a\": 2}\n"), "{\"a\": 1}\n{\"a\": 2}\n");
@@ -353,7 +353,7 @@ fn a_line_of_a_gigabyte_takes_no_memory() {
 }
 
 #[test]
-fn text_that_is_not_utf8_is_told_alone() {
+fn text_that_is_not_utf8_fails_alone() {
     let folder = tempfile::tempdir().unwrap();
     let net = same(folder.path());
     for (format, before, bad, after) in [
@@ -365,9 +365,9 @@ fn text_that_is_not_utf8_is_told_alone() {
         let input = [before.as_bytes(), bad, b"\n", after.as_bytes(), b"\n"].concat();
         std::fs::write(&path, input).unwrap();
         let output = run(&[&net, "--input", path.to_str().unwrap(), "--input-format", format], "");
-        let said = text(&output.stderr);
-        assert!(said.contains("error[E0905]") && said.contains("UTF-8"), "{format}: {said}");
-        assert_eq!(text(&output.stdout).lines().count(), 1, "{format}: {said}");
+        let stderr = text(&output.stderr);
+        assert!(stderr.contains("error[E0905]") && stderr.contains("UTF-8"), "{format}: {stderr}");
+        assert_eq!(text(&output.stdout).lines().count(), 1, "{format}: {stderr}");
     }
 }
 

@@ -140,13 +140,13 @@ impl Place {
 type Paths = BTreeMap<String, (u64, u64)>;
 
 /// The counts of each path, as `thalweg calls` reports them.
-fn told(calls: &Value) -> Paths {
+fn reported_counts(calls: &Value) -> Paths {
     let operations = calls["operations"].as_array().unwrap().iter();
     let names: BTreeMap<u64, &str> = operations
         .map(|operation| (operation["id"].as_u64().unwrap(), operation["name"].as_str().unwrap()))
         .collect();
     let mut paths: Vec<String> = Vec::new();
-    let mut told = Paths::new();
+    let mut counts = Paths::new();
     for node in calls["tree"].as_array().unwrap() {
         let name = names[&node["operation"].as_u64().unwrap()];
         let path = match node["parent"].as_u64() {
@@ -155,18 +155,18 @@ fn told(calls: &Value) -> Paths {
         };
         // Calls of a path and work that was handed over on that path are separate nodes, whose figures are
         // added here.
-        let figures = told.entry(path.clone()).or_default();
+        let figures = counts.entry(path.clone()).or_default();
         figures.0 += node["count"].as_u64().unwrap();
         figures.1 += node["failed"].as_u64().unwrap();
         paths.push(path);
     }
-    told
+    counts
 }
 
 fn succeed(command: &mut Command, context: &str) -> String {
     let output = command.output().unwrap();
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{context}: {} {said}", output.status);
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{context}: {} {stderr}", output.status);
     String::from_utf8(output.stdout).unwrap()
 }
 
@@ -174,16 +174,16 @@ fn assert_as_written(place: &Place, context: &str) {
     let calls = place.calls();
     assert_eq!(calls["lost"], 0, "{context}");
     assert_eq!(calls["notes"], serde_json::json!([]), "{context}");
-    let (written, told) = (place.written(), told(&calls));
+    let (written, reported) = (place.written(), reported_counts(&calls));
     assert!(written.len() > 1, "{context}");
     for (path, figures) in &written {
-        assert_eq!(told.get(path), Some(figures), "{context}: {path}");
+        assert_eq!(reported.get(path), Some(figures), "{context}: {path}");
     }
     assert_eq!(
-        told.len(),
+        reported.len(),
         written.len(),
         "{context}: {:?}",
-        told.keys().find(|path| !written.contains_key(*path))
+        reported.keys().find(|path| !written.contains_key(*path))
     );
 }
 
@@ -204,10 +204,10 @@ fn call_trees_are_those_that_generated_programs_made() {
     for seed in 1..=PROGRAMS {
         let place = Place::new();
         let options = OPTIONS[seed as usize % 4];
-        let said =
+        let stdout =
             succeed(&mut trees(&place, options, seed, seed % 4 + 1), &format!("program {seed}{options}"));
         // With a longer boot path a JVM warns that it shares fewer classes.
-        assert!(said.is_empty() || options == ",boot=on", "program {seed}: {said}");
+        assert!(stdout.is_empty() || options == ",boot=on", "program {seed}: {stdout}");
         assert_as_written(&place, &format!("program {seed}{options}"));
     }
 }
@@ -289,7 +289,7 @@ fn a_trace_crosses_java_rust_and_c() {
     assert!(server.0.wait().unwrap().success());
     let calls: Value = serde_json::from_str(&place.thalweg(&["calls", &session, "--json"])).unwrap();
     let paths: Vec<(String, u64)> =
-        told(&calls).into_iter().map(|(path, (count, _))| (path, count)).collect();
+        reported_counts(&calls).into_iter().map(|(path, (count, _))| (path, count)).collect();
     let wanted = [
         ("Client.browse", 5),
         ("Client.browse/Client.order", 10),
@@ -304,7 +304,7 @@ fn a_trace_crosses_java_rust_and_c() {
 /// A `traceparent` that is valid by the W3C's recommendation is continued, and no other text.
 #[test]
 #[ignore = "needs a JVM and the agent: `cargo xtask test --only java`"]
-fn traceparents_are_what_the_recommendation_says() {
+fn traceparents_follow_the_recommendation() {
     let place = Place::new();
     let main = "import java.nio.file.*; import org.thalweg.agent.Probes;
         public class Accepts { public static void main(String[] a) throws Exception {
@@ -363,22 +363,23 @@ fn operations_may_be_many_and_have_any_names() {
     std::fs::write(&file, text).unwrap();
     succeed(compile.arg(file), "javac");
     let mut run = place.java("include=many.C*");
-    let told = succeed(run.arg("-cp").arg(place.path("classes")).arg("many.Main"), "the program");
+    let printed = succeed(run.arg("-cp").arg(place.path("classes")).arg("many.Main"), "the program");
     let sum: u64 = (0..OF_A_CLASS).sum();
-    assert_eq!(told.trim(), (sum * classes_count).to_string());
+    assert_eq!(printed.trim(), (sum * classes_count).to_string());
     let calls = place.calls();
     assert_eq!((&calls["lost"], &calls["not_recorded"]), (&Value::from(0), &Value::from(0)));
-    let told = calls["operations"].as_array().unwrap().iter();
-    let told: BTreeMap<String, u64> =
-        told.map(|one| (one["name"].as_str().unwrap().to_owned(), one["count"].as_u64().unwrap())).collect();
-    assert!(told == wanted, "{} of {} operations", told.len(), wanted.len());
+    let counts = calls["operations"].as_array().unwrap().iter();
+    let counts: BTreeMap<String, u64> = counts
+        .map(|one| (one["name"].as_str().unwrap().to_owned(), one["count"].as_u64().unwrap()))
+        .collect();
+    assert!(counts == wanted, "{} of {} operations", counts.len(), wanted.len());
 }
 
 /// A virtual thread needs an element only during a trace: 50 threads with 15 traces each need at most one
 /// element each, and `main` needs one.
 #[test]
 #[ignore = "needs a JVM and the agent: `cargo xtask test --only java`"]
-fn calls_of_virtual_threads_are_told() {
+fn calls_of_virtual_threads_are_recorded() {
     let Some(java) = later_java() else {
         let line = "\nskipped: calls_of_virtual_threads_are_told: there is no JVM from version 21 on in /usr/lib/jvm\n";
         // The line is written past the test harness, which would hide it, so that the test command can count
@@ -475,8 +476,8 @@ fn what_was_recorded_survives_the_program() {
             counters(&truth).iter().fold((0, 0), |(least, most), (begun, done)| (least + done, most + begun));
         let calls = place.calls();
         // If the ring wrapped around, the overwritten calls are counted as lost.
-        let told = calls["calls"].as_u64().unwrap() + calls["lost"].as_u64().unwrap();
-        assert!((least..=most).contains(&told), "round {round}: {told} of {least} to {most}");
+        let counted = calls["calls"].as_u64().unwrap() + calls["lost"].as_u64().unwrap();
+        assert!((least..=most).contains(&counted), "round {round}: {counted} of {least} to {most}");
     }
 }
 
@@ -536,7 +537,7 @@ fn operations_are_switched_while_the_program_runs() {
 fn a_program_goes_on_where_nothing_can_be_recorded() {
     let place = Place::new();
     let agent = named("THALWEG_AGENT").display().to_string();
-    for (options, said) in [
+    for (options, expected) in [
         ("inlude=a.*", "there is no option `inlude`"),
         ("bytes=many", "`bytes=many`: a number such as 64k or 16M is wanted"),
         ("full=never", "overwrite, drop or wait is wanted"),
@@ -551,7 +552,7 @@ fn a_program_goes_on_where_nothing_can_be_recorded() {
         let error = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success() && output.stdout.is_empty(), "{options}: {error}");
         assert!(
-            error.starts_with("thalweg: nothing is recorded: ") && error.contains(said),
+            error.starts_with("thalweg: nothing is recorded: ") && error.contains(expected),
             "{options}: {error}"
         );
     }

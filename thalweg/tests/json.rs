@@ -334,8 +334,8 @@ fn what_is_compressed_is_known_by_its_name_or_its_bytes() {
         let cut = folder.path().join(format!("cut.{name}"));
         std::fs::write(&cut, &bytes[..bytes.len() - 9]).unwrap();
         let output = run(&[&net, "--input", cut.to_str().unwrap()], "");
-        let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert!(said.contains("the file was cut off"), "{said}");
+        let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(stderr.contains("the file was cut off"), "{stderr}");
         assert!(output.stdout.len() > input.len() / 2 && input.as_bytes().starts_with(&output.stdout));
     }
     let gzip = Command::new("gzip").args(["-t"]).arg(folder.path().join("out.jsonl.gz")).status().unwrap();
@@ -343,7 +343,7 @@ fn what_is_compressed_is_known_by_its_name_or_its_bytes() {
 }
 
 #[test]
-fn a_list_without_its_end_is_told_by_where_it_began() {
+fn a_list_without_its_end_is_reported_by_where_it_began() {
     let folder = tempfile::tempdir().unwrap();
     let net = write(folder.path(), "same.snet", "net same connect [];");
     // The input, the output, the place of a list without an end (if any), and the number of errors.
@@ -366,10 +366,10 @@ fn a_list_without_its_end_is_told_by_where_it_began() {
         let output = run(&[&net], input);
         let errors = String::from_utf8_lossy(&output.stderr).into_owned();
         assert_eq!(String::from_utf8_lossy(&output.stdout), out, "{input}: {errors}");
-        let told: Vec<&str> = errors.lines().filter(|line| line.contains("has no `]`")).collect();
+        let unclosed: Vec<&str> = errors.lines().filter(|line| line.contains("has no `]`")).collect();
         let at = list.map(|at| format!("standard input{at} the list of records that begins here has no `]`"));
-        assert_eq!(told.len(), usize::from(at.is_some()), "{input}: {errors}");
-        assert!(at.is_none_or(|at| told[0].contains(&at)), "{input}: {errors}");
+        assert_eq!(unclosed.len(), usize::from(at.is_some()), "{input}: {errors}");
+        assert!(at.is_none_or(|at| unclosed[0].contains(&at)), "{input}: {errors}");
         assert!(errors.contains(&format!("{wrong} failed")), "{input}: {errors}");
     }
 }
@@ -400,11 +400,11 @@ fn what_is_broken_costs_itself() {
         ("[INFO] started\n{\"a\": 1}\n", "{\"a\": 1}\n", &[":1:2: expected a value"]),
         ("{\"a\": 1}\n{\"b\": [[1, 2]\n", "{\"a\": 1}\n", &[":2:14:"]),
     ];
-    for (input, out, said) in table {
+    for (input, out, expected) in table {
         let output = run(&[&net], input);
         let errors = String::from_utf8_lossy(&output.stderr).into_owned();
         assert_eq!(String::from_utf8_lossy(&output.stdout), out, "{input}: {errors}");
-        said.iter().for_each(|said| assert!(errors.contains(said), "{input}: {errors}"));
+        expected.iter().for_each(|expected| assert!(errors.contains(expected), "{input}: {errors}"));
         assert!(errors.contains("1 failed"), "{input}: {errors}");
     }
     let utf16: Vec<u8> = "\u{feff}{\"a\": 1}\n".encode_utf16().flat_map(u16::to_le_bytes).collect();

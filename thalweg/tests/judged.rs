@@ -37,7 +37,7 @@ fn number(value: &Value, name: &str) -> f64 {
 }
 
 #[test]
-fn a_whole_recording_says_what_would_help_or_why_that_is_not_known() {
+fn a_whole_recording_gives_suggestions_or_the_reason_for_none() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let space = recorded(folder.path(), "space", 20_000, &[&["--workers", "2"], &FULL[..]].concat());
     let report = json(&[&space]);
@@ -64,9 +64,9 @@ fn a_whole_recording_says_what_would_help_or_why_that_is_not_known() {
         assert!((all - 1.0).abs() < 1e-6, "shares of samples are parts of a whole: {}", report["verdict"]);
     }
     // The evidence contains the overruled verdict.
-    if let Some(said) = replay["overruled"].as_str() {
+    if let Some(overruled) = replay["overruled"].as_str() {
         let evidence = report["verdict"]["evidence"].to_string();
-        assert!(evidence.contains(said.trim_end_matches('.')), "{evidence}");
+        assert!(evidence.contains(overruled.trim_end_matches('.')), "{evidence}");
     }
     let text = String::from_utf8(diagnose(&[&space, "--wide"]).stdout).expect("text");
     let is_shown =
@@ -98,12 +98,13 @@ fn two_runs_are_compared_by_what_was_really_done() {
         20_000,
         &[&["--workers", "2", "--capacity", "64"], &FULL[..]].concat(),
     );
-    let told = json(&["--compare", &old, &new]);
-    let [before, after, gain] = ["old_per_s", "new_per_s", "gain"].map(|name| number(&told, name));
-    assert!((gain - (after / before - 1.0)).abs() < 1e-9, "{told}");
+    let comparison = json(&["--compare", &old, &new]);
+    let [before, after, gain] = ["old_per_s", "new_per_s", "gain"].map(|name| number(&comparison, name));
+    assert!((gain - (after / before - 1.0)).abs() < 1e-9, "{comparison}");
     let differs = |what: &str| {
-        let rows = told["differences"].as_array().expect("a list");
-        let row = rows.iter().find(|row| row["what"] == what).unwrap_or_else(|| panic!("{what}: {told}"));
+        let rows = comparison["differences"].as_array().expect("a list");
+        let row =
+            rows.iter().find(|row| row["what"] == what).unwrap_or_else(|| panic!("{what}: {comparison}"));
         (
             row["old"].as_str().unwrap_or_default().to_owned(),
             row["new"].as_str().unwrap_or_default().to_owned(),
@@ -111,7 +112,7 @@ fn two_runs_are_compared_by_what_was_really_done() {
     };
     assert_eq!(differs("workers"), ("1".to_owned(), "2".to_owned()));
     assert_eq!(differs("messages that the longest stream holds"), ("4".to_owned(), "64".to_owned()));
-    assert!(told["limits"].as_str().is_some_and(|text| !text.is_empty()));
+    assert!(comparison["limits"].as_str().is_some_and(|text| !text.is_empty()));
     let text = String::from_utf8(diagnose(&["--compare", &old, &new]).stdout).expect("text");
     assert!(text.starts_with("The flow is ") && text.contains("now, and so not more: "), "{text}");
     // A run is compared with itself, so nothing differs.
@@ -126,8 +127,8 @@ fn two_runs_are_compared_by_what_was_really_done() {
 fn without_windows_a_comparison_has_no_interval() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let old = recorded(folder.path(), "old", 500, &["--monitor", "metrics"]);
-    let told = json(&["--compare", &old, &old]);
-    assert_eq!((&told["least"], &told["most"]), (&Value::Null, &Value::Null));
+    let comparison = json(&["--compare", &old, &old]);
+    assert_eq!((&comparison["least"], &comparison["most"]), (&Value::Null, &Value::Null));
 }
 
 #[test]
@@ -139,8 +140,8 @@ fn comparing_wants_two_runs_that_are_there() {
         (&["--compare", "a", "b", "--what-if"], "cannot be used with"),
     ] {
         let output = diagnose(arguments);
-        let said = String::from_utf8_lossy(&output.stderr);
-        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {said}");
-        assert!(said.contains(wanted), "{arguments:?}: {said}");
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {stderr}");
+        assert!(stderr.contains(wanted), "{arguments:?}: {stderr}");
     }
 }

@@ -28,9 +28,9 @@ fn thalweg(dir: &TempDir, arguments: &[&str], input: &str) -> Output {
 #[track_caller]
 fn check(dir: &TempDir, arguments: &[&str], input: &str, code: i32, expected: &str) {
     let output = thalweg(dir, arguments, input);
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(String::from_utf8_lossy(&output.stdout), expected, "{said}");
-    assert_eq!(output.status.code(), Some(code), "{said}");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(String::from_utf8_lossy(&output.stdout), expected, "{stderr}");
+    assert_eq!(output.status.code(), Some(code), "{stderr}");
 }
 
 #[test]
@@ -56,8 +56,8 @@ fn fmt_does_not_touch_what_it_cannot_read() {
     let dir = directory("net main connect (f;");
     let output = thalweg(&dir, &["fmt", "main.snet", "gone.snet"], "");
     assert_eq!(output.status.code(), Some(2));
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(said.contains("E0202") && said.contains("E0304") && said.contains("gone.snet"), "{said}");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(stderr.contains("E0202") && stderr.contains("E0304") && stderr.contains("gone.snet"), "{stderr}");
     assert_eq!(std::fs::read_to_string(dir.path().join("main.snet")).unwrap(), "net main connect (f;");
     check(&dir, &["fmt", "-"], "net main connect (f;", 2, "");
 }
@@ -87,7 +87,7 @@ fn types_are_printed_a_net_each() {
 /// Sixty optional relabellings in a star have 2^60 or more sets of labels as input: the check tries some of
 /// them and prints a message that it did not try all.
 #[test]
-fn variants_that_were_not_all_tried_are_said_to_be_so() {
+fn variants_that_were_not_all_tried_are_reported() {
     let net = |count: usize| {
         let steps: Vec<String> =
             (0..count).map(|i| format!("([{{<a{i}>}} -> {{<a{}>}}] | [])", i + 1)).collect();

@@ -235,9 +235,9 @@ fn what_a_box_in_c_took_is_in_the_letter() {
         &[&net, "--boxes", library, "--workers", "1"],
         "{\"a\": \"a text\", \"<how>\": 2}\n{\"a\": \"a text\", \"<how>\": 3}\n",
     );
-    let said = text(&output.stderr);
-    assert!(said.contains("{a=\"a text\", <how>=2}"), "{said}");
-    assert!(said.contains("{a=\"(changed in place by the box)\", <how>=3}"), "{said}");
+    let stderr = text(&output.stderr);
+    assert!(stderr.contains("{a=\"a text\", <how>=2}"), "{stderr}");
+    assert!(stderr.contains("{a=\"(changed in place by the box)\", <how>=3}"), "{stderr}");
 }
 
 /// A device that is always full stands for a full disk.
@@ -247,18 +247,18 @@ fn letters_and_records_that_a_full_disk_does_not_take_are_counted() {
     let net = write(folder.path(), "same.snet", SAME);
     let bad = "no record\n".repeat(20);
     let output = run(&[&net, "--on-error", "dead-letter", "--dead-letters", "/dev/full"], &bad);
-    let said = text(&output.stderr);
-    assert_eq!(output.status.code(), Some(1), "{said}");
-    assert!(said.contains("cannot write /dev/full: No space left on device"), "{said}");
+    let stderr = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{stderr}");
+    assert!(stderr.contains("cannot write /dev/full: No space left on device"), "{stderr}");
     assert!(
-        said.contains("dead letters are not in /dev/full") || said.contains("1 dead letter is not"),
-        "{said}"
+        stderr.contains("dead letters are not in /dev/full") || stderr.contains("1 dead letter is not"),
+        "{stderr}"
     );
 
     let records: String = (0..1000).map(|n| format!("{{\"x\": {n}}}\n")).collect();
     let output = run(&[&net, "--output", "/dev/full"], &records);
-    let said = text(&output.stderr);
-    assert_eq!(output.status.code(), Some(1), "{said}");
-    assert!(said.contains("cannot write /dev/full: No space left on device"), "{said}");
-    assert!(said.contains(" records in, 0 out"), "none of them is there: {said}");
+    let stderr = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{stderr}");
+    assert!(stderr.contains("cannot write /dev/full: No space left on device"), "{stderr}");
+    assert!(stderr.contains(" records in, 0 out"), "none of them is there: {stderr}");
 }

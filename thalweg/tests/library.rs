@@ -13,7 +13,7 @@ fn thalweg(arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_thalweg")).args(arguments).output().expect("it starts")
 }
 
-fn said(output: &Output) -> String {
+fn printed(output: &Output) -> String {
     format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
 }
 
@@ -51,7 +51,7 @@ fn a_killed_tuner_leaves_nothing_changed() {
     }
     let fragment =
         ["attach", &processes[0], "--call", "pvm_getopt(10)", "--at", "pvm_send", "--within", "20s"];
-    let last = said(&thalweg(&fragment));
+    let last = printed(&thalweg(&fragment));
     assert!(last.contains("returned 4080"), "{last}");
     assert!(!run.is_attached() && run.ended_well());
 }
@@ -91,27 +91,31 @@ fn what_was_kept_is_undone_and_pinned_when_the_user_asks() {
     let kept = lines.find(|line| line.contains("kept") && line.contains("malloc.trim_threshold"));
     let kept = kept.expect("the tuner keeps the threshold");
     let undone = asked(&["undo", number(&kept)]);
-    assert!(undone.status.success() && said(&undone).contains("malloc.trim_threshold"), "{}", said(&undone));
+    assert!(
+        undone.status.success() && printed(&undone).contains("malloc.trim_threshold"),
+        "{}",
+        printed(&undone)
+    );
     assert!(
         lines.next().is_some_and(|line| line.contains("undone") && line.contains("malloc.trim_threshold"))
     );
     let again = asked(&["undo", number(&kept)]);
-    assert!(!again.status.success() && said(&again).contains("nothing in force"), "{}", said(&again));
+    assert!(!again.status.success() && printed(&again).contains("nothing in force"), "{}", printed(&again));
     let pinned = asked(&["pin", "malloc.trim_threshold"]);
-    assert!(pinned.status.success(), "{}", said(&pinned));
+    assert!(pinned.status.success(), "{}", printed(&pinned));
     let unknown = asked(&["pin", "malloc.trim"]);
     assert!(
-        !unknown.status.success() && said(&unknown).contains("malloc.trim_threshold"),
+        !unknown.status.success() && printed(&unknown).contains("malloc.trim_threshold"),
         "{}",
-        said(&unknown)
+        printed(&unknown)
     );
-    let log = said(&asked(&["log"]));
+    let log = printed(&asked(&["log"]));
     assert!(log.contains("undone") && log.contains("pinned"), "{log}");
     let stopped = Command::new("kill").args(["-INT", &tuner.id().to_string()]).status();
     assert!(stopped.is_ok_and(|status| status.success()) && tuner.wait().expect("it ends").success());
     assert!(!run.is_attached() && run.ended_well());
     let mut list = Command::new(env!("CARGO_BIN_EXE_thalweg"));
-    let left = said(&list.arg("ls").env("THALWEG_SPACES", folder.path()).output().expect("it starts"));
+    let left = printed(&list.arg("ls").env("THALWEG_SPACES", folder.path()).output().expect("it starts"));
     assert!(!left.contains("tune-malloc"), "the space of the log is removed: {left}");
 }
 
@@ -121,22 +125,26 @@ fn packs_are_checked_and_tried_without_a_target() {
     let file = |name: &str| folder.path().join(name).to_str().expect("a path").to_owned();
     for name in ["pvm", "mpich", "malloc"] {
         let checked = thalweg(&["pack", "check", name]);
-        assert!(checked.status.success() && said(&checked).contains("it is right"), "{}", said(&checked));
+        assert!(
+            checked.status.success() && printed(&checked).contains("it is right"),
+            "{}",
+            printed(&checked)
+        );
     }
     let text = include_str!("../../tune/packs/pvm.toml");
     std::fs::write(file("bad.toml"), text.replace("pvm_setopt(1, $)", "pvm_setopt(1, what)"))
         .expect("a file");
     let checked = thalweg(&["pack", "check", &file("bad.toml")]);
     assert!(
-        !checked.status.success() && said(&checked).contains("`what` is no argument"),
+        !checked.status.success() && printed(&checked).contains("`what` is no argument"),
         "{}",
-        said(&checked)
+        printed(&checked)
     );
-    assert!(said(&thalweg(&["pack", "check", "pvn"])).contains("did you mean `pvm`?"));
+    assert!(printed(&thalweg(&["pack", "check", "pvn"])).contains("did you mean `pvm`?"));
     let window = r#"{"process":7,"at_s":0.5,"values":{"malloc.calls":1000,"malloc.rate":9000,"malloc.size.p99":1e6,"malloc.size.sum":1e9,"window.lasted":1,"malloc.trim_threshold":131072,"process.memory":1e7}}"#;
     std::fs::write(file("seen.jsonl"), window).expect("a file");
-    let tried = said(&thalweg(&["pack", "try", "malloc", &file("seen.jsonl")]));
+    let tried = printed(&thalweg(&["pack", "try", "malloc", &file("seen.jsonl")]));
     assert!(tried.contains("would set malloc.trim_threshold to 256000000"), "{tried}");
     std::fs::write(file("seen.jsonl"), "nonsense\n").expect("a file");
-    assert!(said(&thalweg(&["pack", "try", "malloc", &file("seen.jsonl")])).contains("seen.jsonl:1: "));
+    assert!(printed(&thalweg(&["pack", "try", "malloc", &file("seen.jsonl")])).contains("seen.jsonl:1: "));
 }

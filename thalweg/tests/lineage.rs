@@ -190,19 +190,19 @@ fn check(seed: u64, fuse: bool) -> Result<(), String> {
     let net = text.lines().last().unwrap_or("");
     for (index, carried) in ran.outputs.iter().enumerate() {
         let message = MessageId { stream: StreamId::of(ran.exit), index: index as u64 };
-        let Some(told) = story(&SpaceFeed::open(&ran.place.0).unwrap(), message).unwrap() else {
+        let Some(recorded) = story(&SpaceFeed::open(&ran.place.0).unwrap(), message).unwrap() else {
             return Err(format!("seed {seed}: nothing is recorded of output {index}\n{net}"));
         };
-        let input: Option<MessageId> = told.input.as_deref().and_then(|input| input.parse().ok());
+        let input: Option<MessageId> = recorded.input.as_deref().and_then(|input| input.parse().ok());
         if !input
             .is_some_and(|input| input.stream == StreamId::of(ran.entry) && carried.contains(&input.index))
         {
             return Err(format!(
                 "seed {seed}: output {index} is of {carried:?}, recorded is {:?}\n{net}",
-                told.input
+                recorded.input
             ));
         }
-        let last = told.hops.iter().find(|hop| hop.message == message.to_string());
+        let last = recorded.hops.iter().find(|hop| hop.message == message.to_string());
         if last.is_none_or(|hop| hop.fate != "left") {
             return Err(format!("seed {seed}: output {index} did not leave: {last:?}\n{net}"));
         }
@@ -215,14 +215,14 @@ fn check(seed: u64, fuse: bool) -> Result<(), String> {
         ));
     }
     let input = |input: &Option<String>| Some(input.as_deref()?.parse::<MessageId>().ok()?.index);
-    let mut told: Vec<Option<u64>> = report.failures.iter().map(|failed| input(&failed.input)).collect();
+    let mut recorded: Vec<Option<u64>> = report.failures.iter().map(|failed| input(&failed.input)).collect();
     let mut failed: Vec<Option<u64>> = ran.failed.into_iter().map(Some).collect();
-    told.sort_unstable();
+    recorded.sort_unstable();
     failed.sort_unstable();
     // A synchrocell that was never completed records the lineage of its records only at the end, long after
     // they were read.
-    if told != failed && !net.contains("[|") {
-        return Err(format!("seed {seed}: of {failed:?} something failed, recorded is {told:?}\n{net}"));
+    if recorded != failed && !net.contains("[|") {
+        return Err(format!("seed {seed}: of {failed:?} something failed, recorded is {recorded:?}\n{net}"));
     }
     Ok(())
 }

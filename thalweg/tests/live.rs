@@ -118,11 +118,11 @@ fn measured(path: &Path, table: &str) -> Vec<(String, f64)> {
 fn tasks_are_slowed_and_left_as_they_were() {
     while_it_runs(&Net::planted(Cause::SlowBox, 1), |path, start| {
         start();
-        let told = sensitivities(path);
-        assert!(!told.is_empty() && told.iter().all(|(_, value)| value.is_finite()), "{told:?}");
+        let found = sensitivities(path);
+        assert!(!found.is_empty() && found.iter().all(|(_, value)| value.is_finite()), "{found:?}");
         // The source and the sink are tried, too, though other tasks are busier.
         for end in ["source", "sink"] {
-            assert!(told.iter().any(|(name, _)| name.ends_with(end)), "{end} in {told:?}");
+            assert!(found.iter().any(|(name, _)| name.ends_with(end)), "{end} in {found:?}");
         }
         assert_eq!(slowed(path), 0);
     });
@@ -185,9 +185,9 @@ fn a_run_that_ended_cannot_be_slowed() {
     let place = planted_run::Place::new();
     planted_run::space_in(&place).finish();
     let output = perturb(&place.0).output().expect("thalweg starts");
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(2), "{said}");
-    assert!(said.contains("only a live run can be slowed"), "{said}");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{stderr}");
+    assert!(stderr.contains("only a live run can be slowed"), "{stderr}");
 }
 
 #[test]

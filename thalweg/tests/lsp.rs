@@ -34,7 +34,7 @@ impl Client {
         let answer =
             client.ask("initialize", json!({ "processId": null, "rootUri": null, "capabilities": {} }));
         assert_eq!(answer["result"]["serverInfo"]["name"], "thalweg", "{answer}");
-        client.tell("initialized", json!({}));
+        client.notify("initialized", json!({}));
         client
     }
 
@@ -43,7 +43,7 @@ impl Client {
         write!(to, "Content-Length: {}\r\n\r\n{body}", body.len()).expect("it reads");
     }
 
-    fn tell(&mut self, method: &str, params: Value) {
+    fn notify(&mut self, method: &str, params: Value) {
         self.write(&json!({ "jsonrpc": "2.0", "method": method, "params": params }).to_string());
     }
 
@@ -117,18 +117,18 @@ impl Client {
 
     fn open(&mut self, uri: &str, text: &str) {
         let document = json!({ "uri": uri, "languageId": "snet", "version": 1, "text": text });
-        self.tell("textDocument/didOpen", json!({ "textDocument": document }));
+        self.notify("textDocument/didOpen", json!({ "textDocument": document }));
     }
 
     fn change(&mut self, uri: &str, version: i64, changes: Value) {
         let document = json!({ "uri": uri, "version": version });
-        self.tell("textDocument/didChange", json!({ "textDocument": document, "contentChanges": changes }));
+        self.notify("textDocument/didChange", json!({ "textDocument": document, "contentChanges": changes }));
     }
 
     /// Ends the session as the protocol says. Returns the exit code.
     fn end(mut self) -> Option<i32> {
         assert_eq!(self.result("shutdown", Value::Null), Value::Null);
-        self.tell("exit", Value::Null);
+        self.notify("exit", Value::Null);
         self.server.wait().expect("it ends").code()
     }
 }
@@ -259,7 +259,7 @@ fn errors_come_and_go_while_one_types() {
     client.change(&main, 4, json!([{ "text": "net main connect [{a, a} -> {b = a}];" }]));
     assert_eq!(client.diagnostics(&main), (vec!["W0604 0:22-23".to_owned()], json!(4)));
     // A closed text without a file has no diagnostics.
-    client.tell("textDocument/didClose", json!({ "textDocument": { "uri": main } }));
+    client.notify("textDocument/didClose", json!({ "textDocument": { "uri": main } }));
     assert_eq!(client.diagnostics(&main), (vec![], Value::Null));
     assert_eq!(client.end(), Some(0));
 }
@@ -296,7 +296,7 @@ fn what_is_not_saved_wins_in_external_nets_too() {
     client.change(&inner, 2, json!([{ "text": "net other connect [];" }]));
     assert_eq!(&client.diagnostics(&inner).0[0][..5], "E0303");
     // After the text is closed, the file's content is used again.
-    client.tell("textDocument/didClose", json!({ "textDocument": { "uri": inner } }));
+    client.notify("textDocument/didClose", json!({ "textDocument": { "uri": inner } }));
     assert_eq!(&client.diagnostics(&inner).0[0][..5], "E0202");
     assert_eq!(client.end(), Some(0));
 }
@@ -338,10 +338,10 @@ fn what_is_wrong_with_messages_is_answered_and_survived() {
     let mut client = Client::start();
     let early = client.ask("textDocument/hover", at("file:///a.snet", 0, 0));
     assert_eq!(early["error"]["code"], -32002);
-    client.tell("textDocument/didOpen", json!({}));
+    client.notify("textDocument/didOpen", json!({}));
     client.result("initialize", json!({ "capabilities": {} }));
     assert_eq!(client.ask("initialize", json!({}))["error"]["code"], -32600);
-    client.tell("initialized", json!({}));
+    client.notify("initialized", json!({}));
 
     for malformed in ["{", "[]", "7", "{\"jsonrpc\": \"2.0\"}", "\u{1f30a}", ""] {
         client.write(malformed);
@@ -351,8 +351,8 @@ fn what_is_wrong_with_messages_is_answered_and_survived() {
     assert_eq!(client.ask("no/such/method", json!({}))["error"]["code"], -32601);
     assert_eq!(client.ask("$/no/such/method", json!({}))["error"]["code"], -32601);
     assert_eq!(client.ask("textDocument/hover", json!({ "position": 7 }))["error"]["code"], -32602);
-    client.tell("$/no/such/notification", json!({ "a": [1, 2] }));
-    client.tell("textDocument/didChange", json!({ "text": 7 }));
+    client.notify("$/no/such/notification", json!({ "a": [1, 2] }));
+    client.notify("textDocument/didChange", json!({ "text": 7 }));
     client.write(r#"{"jsonrpc": "2.0", "id": 77, "result": null}"#);
     // Requests may name texts that were never opened, and addresses that are no files.
     assert_eq!(client.result("textDocument/hover", at("file:///no/such.snet", 0, 0)), Value::Null);
@@ -364,17 +364,17 @@ fn what_is_wrong_with_messages_is_answered_and_survived() {
 
     assert_eq!(client.result("shutdown", Value::Null), Value::Null);
     assert_eq!(client.ask("textDocument/hover", at("file:///a.snet", 0, 0))["error"]["code"], -32600);
-    client.tell("exit", Value::Null);
+    client.notify("exit", Value::Null);
     assert_eq!(client.server.wait().expect("it ends").code(), Some(0));
 }
 
 #[test]
-fn the_exit_code_tells_whether_it_was_shut_down() {
+fn the_exit_code_shows_whether_it_was_shut_down() {
     let mut client = Client::ready();
-    client.tell("exit", Value::Null);
+    client.notify("exit", Value::Null);
     assert_eq!(client.server.wait().expect("it ends").code(), Some(1), "exit without shutdown");
     let mut client = Client::start();
-    client.tell("exit", Value::Null);
+    client.notify("exit", Value::Null);
     assert_eq!(client.server.wait().expect("it ends").code(), Some(1), "exit before initialize");
     let mut client = Client::ready();
     drop(client.to.take());
@@ -409,7 +409,7 @@ fn a_large_file_can_be_edited_quickly() {
         client.change(&main, 2 + i as i64, json!([{ "range": range(5000, column, column), "text": "a" }]));
         if i % 10 == 9 {
             let id = client.request("textDocument/completion", at(&main, 5000, column));
-            client.tell("$/cancelRequest", json!({ "id": id }));
+            client.notify("$/cancelRequest", json!({ "id": id }));
             asked.push(id);
         }
     }

@@ -41,10 +41,10 @@ impl Cluster {
         let mut command = self.command();
         command.args(["node", "--name", name]).args(more);
         let mut node = command.stderr(Stdio::piped()).spawn().expect("thalweg starts");
-        let mut said = String::new();
+        let mut line = String::new();
         let mut from = BufReader::new(node.stderr.take().expect("piped"));
-        from.read_line(&mut said).expect("it says where it listens");
-        assert!(said.contains(&format!("node {name} listens at 127.0.0.1:")), "{said}");
+        from.read_line(&mut line).expect("it says where it listens");
+        assert!(line.contains(&format!("node {name} listens at 127.0.0.1:")), "{line}");
         std::thread::spawn(move || std::io::copy(&mut from, &mut std::io::sink()));
         self.nodes.push((name.to_owned(), node));
     }
@@ -82,12 +82,12 @@ fn out(output: &Output) -> String {
     String::from_utf8(output.stdout.clone()).expect("text")
 }
 
-fn said(output: &Output) -> String {
+fn stderr(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
 fn sorted(output: &Output) -> Vec<String> {
-    assert!(output.status.success(), "{}", said(output));
+    assert!(output.status.success(), "{}", stderr(output));
     let mut lines: Vec<String> = out(output).lines().map(str::to_owned).collect();
     lines.sort();
     lines
@@ -167,7 +167,7 @@ fn a_library_travels_once() {
         ];
         let boxes = ["--boxes", library.to_str().expect("UTF-8")];
         let over = cluster.run(&[&[net.as_str()], &boxes[..], &ends, more].concat(), "");
-        assert!(over.status.success(), "{more:?}: {}", said(&over));
+        assert!(over.status.success(), "{more:?}: {}", stderr(&over));
         results.push(std::fs::read(&result).expect("a result"));
     }
     let expected = des_run::openssl(&plain);
@@ -203,10 +203,10 @@ fn the_applications_give_the_same_over_nodes() {
         let net = des_run::root().join(net).display().to_string();
         let boxes = ["--boxes", library.to_str().expect("UTF-8")];
         let alone = cluster.run(&[&[net.as_str()], &boxes[..], more].concat(), input);
-        assert!(alone.status.success() && !alone.stdout.is_empty(), "{net}: {}", said(&alone));
+        assert!(alone.status.success() && !alone.stdout.is_empty(), "{net}: {}", stderr(&alone));
         for nodes in over {
             let over = cluster.run(&[&[net.as_str()], &boxes[..], more, &["--nodes", nodes]].concat(), input);
-            assert!(over.status.success(), "{net} over {nodes}: {}", said(&over));
+            assert!(over.status.success(), "{net} over {nodes}: {}", stderr(&over));
             assert!(over.stdout == alone.stdout, "{net} over {nodes}: another result");
         }
     }
@@ -214,8 +214,8 @@ fn the_applications_give_the_same_over_nodes() {
     let library = des_run::library_of("app-ant");
     let boxes = ["--boxes", library.to_str().expect("UTF-8")];
     let parted = cluster.run(&[&[ant.as_str()], &boxes[..], &["--nodes", "a,b"]].concat(), jobs);
-    assert_eq!(parted.status.code(), Some(1), "{}", said(&parted));
-    assert!(said(&parted).contains("is opaque, so it cannot go to another node"), "{}", said(&parted));
+    assert_eq!(parted.status.code(), Some(1), "{}", stderr(&parted));
+    assert!(stderr(&parted).contains("is opaque, so it cannot go to another node"), "{}", stderr(&parted));
 }
 
 /// The ids of the processes that the process `parent` has started.
@@ -285,8 +285,8 @@ fn rounds_of_faults(rounds: u64, seed: u64) {
         }
         let status = run.wait().expect("it ends");
         feeding.join().expect("it only writes");
-        let (out, said) = (reading.join().expect("it read"), hearing.join().expect("it read"));
-        let context = format!("round {round}, fault {fault}, {policy}: {status}\n{said}");
+        let (out, stderr) = (reading.join().expect("it read"), hearing.join().expect("it read"));
+        let context = format!("round {round}, fault {fault}, {policy}: {status}\n{stderr}");
         let number = |line: &str| {
             let (_, rest) =
                 line.split_once("\"<n>\": ").unwrap_or_else(|| panic!("no record: {line}: {context}"));
@@ -309,19 +309,19 @@ fn rounds_of_faults(rounds: u64, seed: u64) {
                 assert_eq!(count, 600, "{context}");
             }
             // The node may be lost before the run has begun.
-            Some(1) if said.contains("error: node b: ") && out.is_empty() => {}
+            Some(1) if stderr.contains("error: node b: ") && out.is_empty() => {}
             Some(1) if goes_on => {
                 lost += 1;
                 assert_eq!(count, 600, "{context}");
             }
             Some(1) => {
                 lost += 1;
-                assert!(said.contains("error[E0804]: node b is lost"), "{context}");
+                assert!(stderr.contains("error[E0804]: node b is lost"), "{context}");
                 // The records on the lost node are named by part and number; a deterministic combinator even
                 // keeps the order.
                 assert!(came.iter().copied().eq(0..count), "a prefix: {context}");
             }
-            Some(2) => assert!(said.contains("node b"), "it was lost before the run began: {context}"),
+            Some(2) => assert!(stderr.contains("node b"), "it was lost before the run began: {context}"),
             other => panic!("{other:?}: {context}"),
         }
         if fault == 1 {
@@ -349,14 +349,18 @@ fn many_rounds_of_faults_keep_the_books() {
 }
 
 #[test]
-fn a_record_that_fails_on_a_node_says_where() {
+fn the_error_of_a_record_that_fails_on_a_node_names_the_node() {
     let cluster = Cluster::of(&["a", "b"]);
     let net = cluster.net("div.snet", "net div connect ([{<n>} -> {<n = 10 / n>}] @ 1);");
     let input = "{\"<n>\": 5}\n{\"<n>\": 0}\n{\"<n>\": 2}\n";
     let over = cluster.run(&[&net, "--nodes", "a,b"], input);
     assert_eq!(over.status.code(), Some(1));
     assert_eq!(out(&over), "{\"<n>\": 2}\n{\"<n>\": 5}\n");
-    assert!(said(&over).contains("error[E0801]: div/place/filter on b: division by zero"), "{}", said(&over));
+    assert!(
+        stderr(&over).contains("error[E0801]: div/place/filter on b: division by zero"),
+        "{}",
+        stderr(&over)
+    );
     let letters = cluster.path("letters");
     let over =
         cluster.run(&[&net, "--nodes", "a,b", "--dead-letters", letters.to_str().expect("UTF-8")], input);
@@ -413,13 +417,13 @@ fn a_killed_node_is_named_with_what_was_there() {
     cluster.nodes.retain(|(name, _)| name != "a");
     cluster.start("a", &["--allow-exec"]);
     let (ended, took) = while_running(&mut cluster, &[], |cluster| cluster.kill("b"));
-    let said = said(&ended);
-    assert_eq!(ended.status.code(), Some(1), "{said}");
+    let stderr = stderr(&ended);
+    assert_eq!(ended.status.code(), Some(1), "{stderr}");
     assert!(
-        said.contains(
+        stderr.contains(
             "error[E0804]: node b is lost: it closed the connection; under way there: slow/place ("
         ),
-        "{said}"
+        "{stderr}"
     );
     assert!(took < Duration::from_secs(20), "{took:?}");
 }
@@ -432,9 +436,9 @@ fn going_on_without_a_node_balances_the_books() {
     let letters = cluster.path("letters");
     let more = ["--on-lost", "go-on", "--dead-letters", letters.to_str().expect("UTF-8")];
     let (ended, _) = while_running(&mut cluster, &more, |cluster| cluster.kill("b"));
-    let said = said(&ended);
-    assert_eq!(ended.status.code(), Some(1), "{said}");
-    assert!(said.contains("error[E0804]: node b is lost"), "{said}");
+    let stderr = stderr(&ended);
+    assert_eq!(ended.status.code(), Some(1), "{stderr}");
+    assert!(stderr.contains("error[E0804]: node b is lost"), "{stderr}");
     let number = |line: &str| {
         let (_, rest) = line.split_once("\"n\": ").unwrap_or_else(|| panic!("no record: {line}"));
         rest.split(|c: char| !c.is_ascii_digit())
@@ -449,7 +453,7 @@ fn going_on_without_a_node_balances_the_books() {
     assert_eq!(
         came,
         (0..100).collect::<Vec<_>>(),
-        "each record came out or failed, none twice ({back} came out): {said}"
+        "each record came out or failed, none twice ({back} came out): {stderr}"
     );
     assert!((1..100).contains(&back), "{back}");
 }
@@ -466,13 +470,13 @@ fn a_stopped_node_is_lost_within_the_lease() {
     };
     let (ended, _) = while_running(&mut cluster, &["--lease", "500ms"], |cluster| signal(cluster, "-STOP"));
     signal(&cluster, "-CONT");
-    let said = said(&ended);
-    assert_eq!(ended.status.code(), Some(1), "{said}");
-    assert!(said.contains("error[E0804]: node b is lost: it has not answered for"), "{said}");
+    let stderr = stderr(&ended);
+    assert_eq!(ended.status.code(), Some(1), "{stderr}");
+    assert!(stderr.contains("error[E0804]: node b is lost: it has not answered for"), "{stderr}");
 }
 
 #[test]
-fn mistakes_are_told() {
+fn mistakes_are_reported() {
     let mut cluster = Cluster::of(&["a"]);
     let net = cluster.net("one.snet", "net one connect [{<n>} -> {<n = n + 1>}];");
     let wrong = cluster.net("wrong.snet", "net wrong connect nowhere;");
@@ -496,19 +500,19 @@ fn mistakes_are_told() {
     for (arguments, what) in table {
         let over = cluster.run(arguments, "");
         assert!(matches!(over.status.code(), Some(1 | 2)), "{arguments:?}: {:?}", over.status);
-        assert!(said(&over).contains(what), "{arguments:?}: {}", said(&over));
+        assert!(stderr(&over).contains(what), "{arguments:?}: {}", stderr(&over));
     }
     let twice = cluster.command().args(["node", "--name", "a"]).output().expect("thalweg starts");
-    assert!(said(&twice).contains("a node a runs at 127.0.0.1:"), "{}", said(&twice));
+    assert!(stderr(&twice).contains("a node a runs at 127.0.0.1:"), "{}", stderr(&twice));
     let beyond = cluster
         .command()
         .args(["node", "--name", "z", "--listen", "0.0.0.0:0"])
         .output()
         .expect("thalweg starts");
-    assert!(said(&beyond).contains("beyond this machine"), "{}", said(&beyond));
+    assert!(stderr(&beyond).contains("beyond this machine"), "{}", stderr(&beyond));
     cluster.kill("a");
     let gone = cluster.run(&[&net, "--nodes", "a"], "");
-    assert!(said(&gone).contains("cannot reach node a at"), "{}", said(&gone));
+    assert!(stderr(&gone).contains("cannot reach node a at"), "{}", stderr(&gone));
 }
 
 #[test]
@@ -521,20 +525,20 @@ fn strangers_get_nowhere_and_hinder_nobody() {
     for round in 0..2_000_u32 {
         let Ok(mut stream) = TcpStream::connect(&address) else { continue };
         let garbage: Vec<u8> = (0..72).map(|n| (n * round + n) as u8).collect();
-        let said: &[u8] = match round % 4 {
+        let greeting: &[u8] = match round % 4 {
             0 => b"",
             1 => b"GET / HTTP/1.1\r\n\r\n",
             2 => &garbage,
             _ => b"thalwgn1aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaabbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb",
         };
-        let _ = stream.write_all(said);
+        let _ = stream.write_all(greeting);
         if round % 8 < 4 {
             held.push(stream);
         }
     }
     let net = cluster.net("one.snet", "net one connect [{<n>} -> {<n = n + 1>}];");
     let over = cluster.run(&[&net, "--nodes", "a"], "{\"<n>\": 1}\n");
-    assert_eq!(out(&over), "{\"<n>\": 2}\n", "{}", said(&over));
+    assert_eq!(out(&over), "{\"<n>\": 2}\n", "{}", stderr(&over));
     let other = Cluster::of(&[]);
     let foreign = fed(
         Command::new(env!("CARGO_BIN_EXE_thalweg"))
@@ -543,8 +547,8 @@ fn strangers_get_nowhere_and_hinder_nobody() {
             .env("THALWEG_SPACES", other.path("spaces")),
         "{\"<n>\": 1}\n",
     );
-    assert_eq!(foreign.status.code(), Some(2), "{}", said(&foreign));
-    assert!(said(&foreign).contains("token"), "{}", said(&foreign));
+    assert_eq!(foreign.status.code(), Some(2), "{}", stderr(&foreign));
+    assert!(stderr(&foreign).contains("token"), "{}", stderr(&foreign));
 }
 
 #[test]
@@ -575,7 +579,7 @@ fn a_report_has_the_processes_of_all_nodes() {
         "net plus connect ([{<n>} -> {<n = n + 1>}] @ 0) .. ([{<n>} -> {<n = n * 2>}] @ 1);",
     );
     let run = cluster.run(&[&net, "--nodes", "a,b", "--keep", "--monitor", "full"], &numbers(50));
-    assert!(run.status.success(), "{}", said(&run));
+    assert!(run.status.success(), "{}", stderr(&run));
     let sessions: Vec<PathBuf> = std::fs::read_dir(cluster.path("spaces"))
         .expect("spaces")
         .flatten()
@@ -584,7 +588,7 @@ fn a_report_has_the_processes_of_all_nodes() {
     let [session] = sessions.as_slice() else { panic!("one session: {sessions:?}") };
     let report = |path: &Path| cluster.command().arg("report").arg(path).output().expect("thalweg starts");
     let report = report(session);
-    assert!(report.status.success(), "{}", said(&report));
+    assert!(report.status.success(), "{}", stderr(&report));
     for process in ["plus@a", "plus@b"] {
         assert!(out(&report).contains(process), "{process}: {}", out(&report));
     }
@@ -628,10 +632,10 @@ impl Copying {
     /// Ends the run. Returns the megabytes that the run and the node sent, as the run prints them.
     fn end(mut self) -> String {
         drop(self.input.take());
-        let mut said = String::new();
-        self.run.stderr.take().expect("piped").read_to_string(&mut said).expect("text");
-        assert!(self.run.wait().expect("it ends").success(), "{said}");
-        let line = said.lines().find(|line| line.starts_with("node a: ")).expect("what the node did");
+        let mut stderr = String::new();
+        self.run.stderr.take().expect("piped").read_to_string(&mut stderr).expect("text");
+        assert!(self.run.wait().expect("it ends").success(), "{stderr}");
+        let line = stderr.lines().find(|line| line.starts_with("node a: ")).expect("what the node did");
         line.to_owned()
     }
 }
@@ -669,7 +673,7 @@ fn the_encoding_of_links_changes_while_records_go_over_them() {
     let mut changed = Copying::over(&cluster, &[]);
     changed.copy(30);
     let done = set(&cluster, &[&changed.session, "link.encoding", "lz4"]);
-    assert!(done.status.success(), "{}", said(&done));
+    assert!(done.status.success(), "{}", stderr(&done));
     for process in [
         "copying: link.encoding = lz4 (was plain), adopted after ",
         "copying@a: link.encoding = lz4 (was plain), adopted after ",
@@ -690,15 +694,15 @@ fn links_are_throttled_while_records_go_over_them() {
     copying.copy(1);
     let session = copying.session.clone();
     let done = set(&cluster, &[&session, "link.send_bandwidth", "8MB/s"]);
-    assert!(done.status.success(), "{}", said(&done));
+    assert!(done.status.success(), "{}", stderr(&done));
     let done = set(&cluster, &["copying", "link.send_ports", "4"]);
-    assert!(done.status.success(), "{}", said(&done));
+    assert!(done.status.success(), "{}", stderr(&done));
     for (process, direction) in
         [("copying", "out"), ("copying", "in"), ("copying@a", "out"), ("copying@a", "in")]
     {
         let shown =
             cluster.command().args(["scope", "links", &session, "--json"]).output().expect("thalweg starts");
-        assert!(shown.status.success(), "{}", said(&shown));
+        assert!(shown.status.success(), "{}", stderr(&shown));
         let is_it = |end: &serde_json::Value| {
             end["fields"]["process.name"] == process && end["fields"]["direction"] == direction
         };
@@ -715,9 +719,9 @@ fn links_are_throttled_while_records_go_over_them() {
 
     let wrong = set(&cluster, &[&session, "link.send_port", "4"]);
     assert_eq!(wrong.status.code(), Some(2));
-    assert!(said(&wrong).contains("did you mean `link.send_ports`?"), "{}", said(&wrong));
+    assert!(stderr(&wrong).contains("did you mean `link.send_ports`?"), "{}", stderr(&wrong));
     let wrong = set(&cluster, &[&session, "link.encoding", "gzip"]);
-    assert!(said(&wrong).contains("it takes plain|lz4|zstd"), "{}", said(&wrong));
+    assert!(stderr(&wrong).contains("it takes plain|lz4|zstd"), "{}", stderr(&wrong));
     let did = copying.end();
     let (sent, received) = did.split_once(" sent, ").expect("both directions");
     assert!(sent.ends_with(" MB") && received.ends_with(" MB received"), "as much in as out: {did}");

@@ -130,7 +130,7 @@ fn component<'r>(report: &'r Report, path: &str) -> &'r Component {
 const MESSAGES: u64 = 30_000;
 
 #[test]
-fn full_tells_everything() {
+fn full_records_everything() {
     let spin = Duration::from_micros(5);
     let Ran { report, wall } = run(Mode::Full, MESSAGES, spin, 64);
     assert_eq!(report.window.state, State::Ended);
@@ -199,7 +199,7 @@ fn the_verdict_names_the_only_box_with_work() {
 }
 
 #[test]
-fn metrics_tells_counts_and_shares() {
+fn metrics_records_counts_and_shares() {
     let Ran { report, .. } = run(Mode::Metrics, MESSAGES, Duration::from_micros(2), 64);
     assert_eq!(report.throughput.messages_in, Some(MESSAGES));
     assert_eq!(report.throughput.messages_out, Some(MESSAGES / 3));
@@ -217,7 +217,7 @@ fn metrics_tells_counts_and_shares() {
 }
 
 #[test]
-fn off_tells_counts() {
+fn off_records_counts() {
     let Ran { report, .. } = run(Mode::Off, MESSAGES, Duration::ZERO, 64);
     assert_eq!(report.throughput.messages_in, Some(MESSAGES));
     let double = component(&report, "net/double");
@@ -259,7 +259,7 @@ impl Task for Brief {
 /// Tasks and streams are described by events when they are made. If the events that describe tasks and
 /// streams are overwritten, the live table still has the descriptions.
 #[test]
-fn events_have_names_though_those_that_told_them_are_overwritten() {
+fn events_have_names_though_those_that_gave_the_names_are_overwritten() {
     let place = Place::new();
     let space = Space::create(SpaceOptions {
         name: "observe".into(),
@@ -312,10 +312,10 @@ fn events_have_names_though_those_that_told_them_are_overwritten() {
                     event.kind.name != "exec.task_created" || task.as_deref() != Some("double"),
                     "it shows nothing: the events are all there"
                 );
-                let Some(told) = origin.dispatch() else { return };
-                let name = origin.name(Refers::Task, told.task);
+                let Some(dispatch) = origin.dispatch() else { return };
+                let name = origin.name(Refers::Task, dispatch.task);
                 dispatched = dispatched.take().or(name.filter(|name| name == "double"));
-                let stream = told.read.and_then(|run| origin.name(Refers::Stream, run.stream));
+                let stream = dispatch.read.and_then(|run| origin.name(Refers::Stream, run.stream));
                 read = read.take().or(stream.filter(|stream| stream == "source → double"));
             })
             .unwrap();

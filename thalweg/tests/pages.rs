@@ -124,13 +124,13 @@ fn type_in(path: &str) -> (usize, usize) {
 }
 
 #[test]
-fn what_the_readme_tells_to_type_works() {
+fn the_commands_of_the_readme_work() {
     let (typed, _) = type_in("README.md");
     assert!(typed >= 15, "{typed} commands");
 }
 
 #[test]
-fn what_the_pages_of_the_apps_tell_to_type_works() {
+fn the_commands_of_the_pages_of_the_apps_work() {
     for app in ["ant", "audio", "des", "mc", "rt"] {
         des_run::library_of(&format!("app-{app}"));
         let (typed, excused) = type_in(&format!("apps/{app}/README.md"));
@@ -139,7 +139,7 @@ fn what_the_pages_of_the_apps_tell_to_type_works() {
 }
 
 #[test]
-fn what_the_other_pages_tell_to_type_works() {
+fn the_commands_of_the_other_pages_work() {
     let mut typed = 0;
     for page in pages() {
         let here = !page.starts_with("docs/errors/") && !page.ends_with("README.md");
@@ -163,7 +163,7 @@ fn pages_of_errors_show_what_is_printed() {
 }
 
 #[test]
-fn every_block_says_what_it_is_and_every_excuse_is_needed() {
+fn every_block_names_its_language_and_every_excuse_is_needed() {
     let mut excuses: Vec<_> = EXCUSED.iter().collect();
     for path in pages() {
         // In two pages, blocks without a language are drawings.
@@ -192,15 +192,15 @@ fn commands_in_sentences_exist_with_their_options() {
     let mut commands = 0;
     for path in pages() {
         let page = std::fs::read_to_string(des_run::root().join(&path)).expect(&path);
-        for said in page.split("`thalweg ").skip(1).filter_map(|rest| rest.split('`').next()) {
-            let command = said.split_whitespace().next().unwrap_or("");
+        for usage in page.split("`thalweg ").skip(1).filter_map(|rest| rest.split('`').next()) {
+            let command = usage.split_whitespace().next().unwrap_or("");
             let help = helps.entry(command.to_owned()).or_insert_with(|| {
                 let asked = des_run::thalweg().args([command, "--help"]).output().expect("thalweg starts");
-                assert!(asked.status.success(), "{path}: `thalweg {said}`: there is no such command");
+                assert!(asked.status.success(), "{path}: `thalweg {usage}`: there is no such command");
                 String::from_utf8(asked.stdout).expect("text")
             });
-            for option in said.split_whitespace().filter(|word| word.starts_with("--")) {
-                assert!(help.contains(option), "{path}: `thalweg {said}`: there is no {option}");
+            for option in usage.split_whitespace().filter(|word| word.starts_with("--")) {
+                assert!(help.contains(option), "{path}: `thalweg {usage}`: there is no {option}");
             }
             commands += 1;
         }

@@ -79,33 +79,33 @@ fn a_page_holds_the_report_and_a_window_is_a_part_of_it() {
 }
 
 #[test]
-fn what_cannot_be_written_or_read_is_said() {
+fn what_cannot_be_written_or_read_is_reported() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let space = kept(folder.path(), "full");
-    let said = |arguments: &[&str]| {
+    let report = |arguments: &[&str]| {
         let output =
             des_run::thalweg().arg("report").arg(&space).args(arguments).output().expect("thalweg starts");
         (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
     };
-    let (code, why) = said(&["--html", "/nowhere/at/all.html"]);
+    let (code, why) = report(&["--html", "/nowhere/at/all.html"]);
     assert!(code == Some(2) && why.contains("/nowhere/at/all.html"), "{why}");
-    assert_eq!(said(&["--html", "x.html", "--json"]).0, Some(2));
-    assert_eq!(said(&["--svg", "nothing"]).0, Some(2));
+    assert_eq!(report(&["--html", "x.html", "--json"]).0, Some(2));
+    assert_eq!(report(&["--svg", "nothing"]).0, Some(2));
 }
 
 #[test]
 fn names_of_a_megabyte_are_cut_in_pictures_and_whole_in_json() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let space = program::with_long_names(folder.path());
-    let said = |arguments: &[&str]| {
+    let report = |arguments: &[&str]| {
         let output = des_run::succeed(des_run::thalweg().arg("report").arg(&space).args(arguments));
         String::from_utf8(output.stdout).expect("text")
     };
-    let whole = said(&["--json"]);
+    let whole = report(&["--json"]);
     assert!(whole.contains(&program::long_name()[..400_000]), "the name is missing");
-    let text = said(&[]);
-    let page = said(&["--html", "-"]);
-    let pictures: Vec<String> = PICTURES.iter().map(|picture| said(&["--svg", picture])).collect();
+    let text = report(&[]);
+    let page = report(&["--html", "-"]);
+    let pictures: Vec<String> = PICTURES.iter().map(|picture| report(&["--svg", picture])).collect();
     for (what, shown) in
         [("text", &text), ("page", &page), ("graph", &pictures[0]), ("timeline", &pictures[1])]
     {
@@ -165,7 +165,7 @@ fn timeline_of(space: &Path, spans_max: usize) -> (TimelinePage, HashMap<u64, (f
 }
 
 #[test]
-fn spans_and_sums_hold_what_a_count_of_dispatches_says() {
+fn spans_and_sums_agree_with_the_count_of_dispatches() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let space = kept(folder.path(), "full");
     for spans_max in [1 << 20, 100] {

@@ -161,8 +161,8 @@ fn a_program_whose_own_writer_is_killed_goes_on() {
     assert!(program.0.wait().unwrap().success());
     let calls = place.thalweg(&["calls", &place.space(), "--json"]).stdout;
     let calls: serde_json::Value = serde_json::from_slice(&calls).unwrap();
-    let told = calls["calls"].as_u64().unwrap() + calls["lost"].as_u64().unwrap();
-    assert_eq!(told, 20 * CALLS, "{} lost", calls["lost"]);
+    let counted = calls["calls"].as_u64().unwrap() + calls["lost"].as_u64().unwrap();
+    assert_eq!(counted, 20 * CALLS, "{} lost", calls["lost"]);
 }
 
 /// The offset of the consuming process in the header of an element.
@@ -181,8 +181,8 @@ fn rows(csv: &[u8], place: &Place) -> Vec<Vec<String>> {
 #[test]
 fn events_as_a_table() {
     let place = Place::new();
-    let said = "a,b \"c\"\nnext, größe 価格";
-    succeed(&mut place.run(&["4", said]));
+    let text = "a,b \"c\"\nnext, größe 価格";
+    succeed(&mut place.run(&["4", text]));
     let space = place.space();
     let table = rows(&place.thalweg(&["events", &space, "--kind", "probe.called", "--csv"]).stdout, &place);
     let columns =
@@ -204,11 +204,11 @@ fn events_as_a_table() {
     let own = rows(&place.thalweg(&["events", &space, "--kind", "shop.*", "--csv"]).stdout, &place);
     assert_eq!(own.len(), 2);
     assert_eq!(own[0][3..], ["number", "price", "yes", "text"]);
-    assert_eq!(own[1][3..], ["-7", "2.5", "true", said]);
+    assert_eq!(own[1][3..], ["-7", "2.5", "true", text]);
     let both = place.try_thalweg(&["events", &space, "--csv"]);
-    let told = String::from_utf8_lossy(&both.stderr).into_owned();
-    assert_eq!(both.status.code(), Some(2), "{told}");
-    assert!(told.contains("`probe.called`") && told.contains("--kind shop.said"), "{told}");
+    let stderr = String::from_utf8_lossy(&both.stderr).into_owned();
+    assert_eq!(both.status.code(), Some(2), "{stderr}");
+    assert!(stderr.contains("`probe.called`") && stderr.contains("--kind shop.said"), "{stderr}");
     let named =
         String::from_utf8(place.thalweg(&["events", &space, "--kind", "probe.called"]).stdout).unwrap();
     assert_eq!(named.matches("(other)").count(), 4, "{named}");

@@ -147,7 +147,7 @@ impl Place {
 type Paths = BTreeMap<String, (u64, u64)>;
 
 /// The counts of each path, as `thalweg calls` reports them.
-fn told(calls: &Value) -> Paths {
+fn reported_counts(calls: &Value) -> Paths {
     let names: BTreeMap<u64, &str> = calls["operations"]
         .as_array()
         .unwrap()
@@ -156,7 +156,7 @@ fn told(calls: &Value) -> Paths {
         .collect();
     let nodes = calls["tree"].as_array().unwrap();
     let mut paths: Vec<String> = Vec::new();
-    let mut told = Paths::new();
+    let mut counts = Paths::new();
     for node in nodes {
         let name = names[&node["operation"].as_u64().unwrap()];
         let path = match node["parent"].as_u64() {
@@ -165,12 +165,12 @@ fn told(calls: &Value) -> Paths {
         };
         // Calls of a path and work that was handed over on that path are separate nodes, whose figures are
         // added here.
-        let figures = told.entry(path.clone()).or_default();
+        let figures = counts.entry(path.clone()).or_default();
         figures.0 += node["count"].as_u64().unwrap();
         figures.1 += node["failed"].as_u64().unwrap();
         paths.push(path);
     }
-    told
+    counts
 }
 
 /// The number of calls for each pair of caller and operation, computed from the paths.
@@ -185,7 +185,7 @@ fn edges_of(paths: &Paths) -> BTreeMap<(String, String), u64> {
     edges
 }
 
-fn told_edges(calls: &Value) -> BTreeMap<(String, String), u64> {
+fn reported_edges(calls: &Value) -> BTreeMap<(String, String), u64> {
     let operations = calls["operations"].as_array().unwrap();
     let name = |id: &Value| {
         let of = operations.iter().find(|operation| operation["id"] == *id);
@@ -210,8 +210,8 @@ fn assert_as_written(place: &Place, context: &str) {
     assert_eq!(calls["notes"], serde_json::json!([]), "{context}");
     let written = place.written();
     assert!(written.len() > 1, "{context}");
-    assert_eq!(told(&calls), written, "{context}");
-    assert_eq!(told_edges(&calls), edges_of(&written), "{context}");
+    assert_eq!(reported_counts(&calls), written, "{context}");
+    assert_eq!(reported_edges(&calls), edges_of(&written), "{context}");
     let count: u64 = written.values().map(|(count, _)| count).sum();
     assert_eq!(calls["calls"].as_u64(), Some(count), "{context}");
 }
@@ -256,14 +256,14 @@ fn signals_from_another_thread_leave_no_wrong_callers() {
             let made: Vec<u64> = text.lines().map(|line| line.parse().unwrap()).collect();
             let calls = place.calls();
             let operations = calls["operations"].as_array().unwrap().iter();
-            let told: BTreeMap<&str, u64> = operations
+            let counts: BTreeMap<&str, u64> = operations
                 .map(|one| (one["name"].as_str().unwrap(), one["count"].as_u64().unwrap()))
                 .collect();
             let (mut all, mut missing) = (0, 0);
             for (operation, made) in ["outer", "one", "handler", "inner"].iter().zip(&made) {
-                let told = told.get(operation).copied().unwrap_or(0);
-                assert!(told <= *made, "{name}: {operation} {told} of {made}");
-                missing += made - told;
+                let recorded = counts.get(operation).copied().unwrap_or(0);
+                assert!(recorded <= *made, "{name}: {operation} {recorded} of {made}");
+                missing += made - recorded;
                 all += made;
             }
             // Each call of `outer` also records an event of the counter.
@@ -275,14 +275,14 @@ fn signals_from_another_thread_leave_no_wrong_callers() {
             assert!(made[2] > 1000 && lost < all / 2, "{name}: {made:?} {lost}");
             // An event is lost if its handler interrupts the writing of another event; `inner` is then lost
             // together with its handler.
-            assert_eq!(told.get("inner"), told.get("handler"), "{name}");
+            assert_eq!(counts.get("inner"), counts.get("handler"), "{name}");
             // A handler that interrupts the last steps of a call may be recorded before the call: then
             // callers are unknown, and a note says so.
-            let is_said = !calls["notes"].as_array().unwrap().is_empty();
-            for ((caller, callee), count) in told_edges(&calls) {
+            let is_noted = !calls["notes"].as_array().unwrap().is_empty();
+            for ((caller, callee), count) in reported_edges(&calls) {
                 let may = match (callee.as_str(), caller.as_str()) {
                     ("one", "outer") | ("inner", "handler") | ("handler", _) | ("outer", "") => true,
-                    ("one" | "inner", "") => is_said && count < 20,
+                    ("one" | "inner", "") => is_noted && count < 20,
                     _ => false,
                 };
                 assert!(may, "{name}: {count} of {callee} by {caller}");
@@ -299,8 +299,8 @@ fn events_of_signal_handlers_are_recorded_or_counted() {
         place.run(program, &["signals", "1", "20000", "1", &place.truth()]);
         let written = std::fs::read_to_string(format!("{}.0", place.truth())).unwrap();
         let calls = place.calls();
-        let told = calls["calls"].as_u64().unwrap() + calls["lost"].as_u64().unwrap();
-        assert_eq!(told, written.trim().parse::<u64>().unwrap(), "{name}: {}", calls["lost"]);
+        let counted = calls["calls"].as_u64().unwrap() + calls["lost"].as_u64().unwrap();
+        assert_eq!(counted, written.trim().parse::<u64>().unwrap(), "{name}: {}", calls["lost"]);
     }
 }
 
@@ -342,10 +342,10 @@ fn what_was_recorded_survives_the_program() {
             let calls = place.calls();
             let (least, most) =
                 counters.iter().fold((0, 0), |(least, most), (begun, done)| (least + done, most + begun));
-            let told = calls["calls"].as_u64().unwrap();
+            let counted = calls["calls"].as_u64().unwrap();
             // If the ring wrapped around, the overwritten calls are counted as lost.
-            let told = told + calls["lost"].as_u64().unwrap();
-            assert!((least..=most).contains(&told), "{name}: {told} of {least} to {most}");
+            let counted = counted + calls["lost"].as_u64().unwrap();
+            assert!((least..=most).contains(&counted), "{name}: {counted} of {least} to {most}");
         }
     }
 }
@@ -377,8 +377,8 @@ fn a_program_whose_reader_is_killed_goes_on() {
             reader.0.wait().unwrap();
             assert!(child.0.wait().unwrap().success(), "{name}");
             let calls = place.calls();
-            let told = calls["calls"].as_u64().unwrap() + calls["lost"].as_u64().unwrap();
-            assert_eq!(told, 2 * CALLS, "{name}, {full}: {} lost", calls["lost"]);
+            let counted = calls["calls"].as_u64().unwrap() + calls["lost"].as_u64().unwrap();
+            assert_eq!(counted, 2 * CALLS, "{name}, {full}: {} lost", calls["lost"]);
             assert!(calls["lost"].as_u64().unwrap() > 0, "{name}, {full}");
         }
     }
@@ -417,7 +417,7 @@ fn operations_may_be_many_and_have_any_names() {
 
 /// With THALWEG_PROBE=off no space or element is made, and no probe takes the lock that guards making them.
 #[test]
-fn probes_of_a_program_that_is_told_off_take_no_lock() {
+fn probes_that_are_off_take_no_lock() {
     for (name, program) in in_c() {
         let place = Place::new();
         let mut command = place.command(program, &["off", "1", "1000", "1", &place.truth()]);
@@ -577,7 +577,7 @@ fn operations_are_switched_and_sampled_while_the_program_runs() {
 /// While a program runs, the operations with most calls and least information are switched off until the
 /// probes keep their budget, and no further operations.
 #[test]
-fn a_budget_is_kept_by_leaving_out_what_tells_least() {
+fn a_budget_is_kept_by_leaving_out_operations_that_explain_least() {
     let (_, program) = in_c().next().unwrap();
     let place = Place::new();
     let mut child =
@@ -588,9 +588,9 @@ fn a_budget_is_kept_by_leaving_out_what_tells_least() {
         std::thread::sleep(Duration::from_millis(1));
     }
     let space = place.spaces()[0].display().to_string();
-    let said = place.thalweg(&["calls", &space, "--budget", "2%", "--every", "300ms", "--for", "3s"]);
-    assert!(said.contains("off goes one,"), "{said}");
-    assert!(said.contains("left out: one."), "{said}");
+    let printed = place.thalweg(&["calls", &space, "--budget", "2%", "--every", "300ms", "--for", "3s"]);
+    assert!(printed.contains("off goes one,"), "{printed}");
+    assert!(printed.contains("left out: one."), "{printed}");
     // After the command all operations are on again, also those that the command had switched off.
     let switches = || thalweg_space::reader::SpaceReader::open(&space).unwrap().probes().unwrap();
     assert!(switches().iter().all(|probe| probe.on));
@@ -617,7 +617,7 @@ fn rust() -> &'static Path {
 }
 
 fn paths(calls: &Value) -> Vec<(String, u64)> {
-    told(calls).into_iter().map(|(path, (count, _))| (path, count)).collect()
+    reported_counts(calls).into_iter().map(|(path, (count, _))| (path, count)).collect()
 }
 
 /// A program in Rust calls a library in C, which calls back into the program, in one thread: the calls are in
@@ -638,13 +638,13 @@ fn a_program_and_a_library_of_another_language_are_one_tree() {
 fn traces_cross_processes_and_threads() {
     let place = Place::new();
     let (program, _) = pair(place.folder.path());
-    let said = |command: &mut Command| {
+    let stdout = |command: &mut Command| {
         let output = command.output().unwrap();
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         String::from_utf8(output.stdout).unwrap().trim().to_owned()
     };
-    let sent = said(&mut place.command(&program, &["send"]));
-    let went_on = said(&mut place.command(rust(), &["continue", &sent]));
+    let sent = stdout(&mut place.command(&program, &["send"]));
+    let went_on = stdout(&mut place.command(rust(), &["continue", &sent]));
     assert_eq!(sent[..35], went_on[..35], "the trace has one identity");
     place.run(&program, &["receive", &went_on]);
     place.run(&program, &["hand"]);
@@ -666,7 +666,7 @@ fn traces_cross_processes_and_threads() {
 
 /// A `traceparent` that is valid by the W3C's recommendation is continued in C and Rust, and no other text.
 #[test]
-fn traceparents_are_what_the_recommendation_says() {
+fn traceparents_follow_the_recommendation() {
     let place = Place::new();
     let (program, _) = pair(place.folder.path());
     for line in include_str!("data/probed/traceparents.txt").lines() {

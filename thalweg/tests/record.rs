@@ -23,7 +23,7 @@ fn output(arguments: &[&str]) -> Output {
     thalweg(arguments).output().expect("thalweg starts")
 }
 
-fn says(arguments: &[&str]) -> String {
+fn printed(arguments: &[&str]) -> String {
     let output = output(arguments);
     assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8(output.stdout).expect("text")
@@ -99,7 +99,7 @@ fn interrupt(child: &Child, signal: &str) {
 
 /// The report's figures about the flow, without the path from which the report was made.
 fn measured(path: &str) -> Value {
-    let mut report: Value = serde_json::from_str(&says(&["report", path, "--json"])).expect("JSON");
+    let mut report: Value = serde_json::from_str(&printed(&["report", path, "--json"])).expect("JSON");
     report["space"]["path"] = Value::Null;
     report
 }
@@ -120,20 +120,20 @@ fn a_run_that_is_recorded_to_its_end_is_in_the_archive_as_in_its_space() {
     until_begun(&kept);
     run.send(500);
     run.end();
-    let (code, said) = ended(recorder);
-    assert_eq!(code, Some(0), "{said}");
-    assert!(said.contains("none is lost") && said.contains("thalweg report"), "{said}");
-    let events = says(&["events", &space, "--json"]);
+    let (code, stderr) = ended(recorder);
+    assert_eq!(code, Some(0), "{stderr}");
+    assert!(stderr.contains("none is lost") && stderr.contains("thalweg report"), "{stderr}");
+    let events = printed(&["events", &space, "--json"]);
     assert!(events.lines().count() > 30, "{events}");
-    assert_eq!(says(&["events", &kept, "--json"]), events);
+    assert_eq!(printed(&["events", &kept, "--json"]), events);
     assert_eq!(measured(&kept), measured(&space));
     // The archive has the story of each message, too.
     let report = measured(&kept);
     let message = report["slowest"][0]["message"].as_str().expect("a slow message");
-    assert_eq!(says(&["message", &kept, message]), says(&["message", &space, message]));
+    assert_eq!(printed(&["message", &kept, message]), printed(&["message", &space, message]));
     // The run's own space is removed, so that only the archive remains.
     std::fs::remove_dir_all(&space).expect("it is there");
-    assert_eq!(says(&["events", &kept, "--json"]), events);
+    assert_eq!(printed(&["events", &kept, "--json"]), events);
 }
 
 #[test]
@@ -145,9 +145,9 @@ fn a_recording_ends_at_ctrl_c_and_goes_on_after_a_kill() {
     until_begun(&kept);
     run.send(100);
     interrupt(&first, "-INT");
-    let (code, said) = ended(first);
-    assert_eq!(code, Some(0), "{said}");
-    let before = says(&["events", &kept, "--json"]);
+    let (code, stderr) = ended(first);
+    assert_eq!(code, Some(0), "{stderr}");
+    let before = printed(&["events", &kept, "--json"]);
     assert_eq!(measured(&kept)["window"]["state"], "running", "its end was not recorded");
     run.send(100);
     let mut second = recorder(&space, &kept, &[]);
@@ -155,15 +155,15 @@ fn a_recording_ends_at_ctrl_c_and_goes_on_after_a_kill() {
     run.send(300);
     second.kill().expect("it lives");
     second.wait().expect("it ended");
-    let between = says(&["events", &kept, "--json"]);
+    let between = printed(&["events", &kept, "--json"]);
     assert!(between.len() >= before.len());
     run.send(100);
     run.killed.child.kill().expect("it lives");
     run.killed.child.wait().expect("it ended");
-    let (code, said) = ended(recorder(&space, &kept, &[]));
-    assert_eq!(code, Some(0), "{said}");
-    let events = says(&["events", &kept, "--json"]);
-    assert_eq!(events, says(&["events", &space, "--json"]));
+    let (code, stderr) = ended(recorder(&space, &kept, &[]));
+    assert_eq!(code, Some(0), "{stderr}");
+    let events = printed(&["events", &kept, "--json"]);
+    assert_eq!(events, printed(&["events", &space, "--json"]));
     assert_eq!(measured(&kept)["window"]["state"], "killed");
     // Events that were recorded before the kill are in the archive. The times in seconds, which are not
     // compared, change a little, because the rate of the clock is measured more exactly with time.
@@ -212,8 +212,8 @@ fn a_run_that_leaves_nothing_is_in_the_archive() {
     std::thread::sleep(Duration::from_millis(100));
     send(&mut run, 300);
     run.end();
-    let (code, said) = ended(recorder);
-    assert_eq!(code, Some(0), "{said}");
+    let (code, stderr) = ended(recorder);
+    assert_eq!(code, Some(0), "{stderr}");
     assert!(!space.exists(), "the run took its space along");
     assert_eq!(measured(&kept)["throughput"]["messages_in"], 301);
 }
@@ -228,7 +228,7 @@ fn a_window_is_what_lies_between_its_times() {
     }
     run.end();
     assert_eq!(ended(recorder(&space, &kept, &[])).0, Some(0));
-    let all = says(&["events", &kept, "--json"]);
+    let all = printed(&["events", &kept, "--json"]);
     let time =
         |line: &str| serde_json::from_str::<Value>(line).expect("JSON")["time_s"].as_f64().expect("a time");
     let times: Vec<f64> = all.lines().map(time).collect();
@@ -239,13 +239,13 @@ fn a_window_is_what_lies_between_its_times() {
     let expected = times.iter().filter(|time| (from..=to).contains(*time)).count();
     for place in [&kept, &space] {
         let seen: Vec<f64> =
-            says(&["events", place, "--json", "--window", &window]).lines().map(time).collect();
+            printed(&["events", place, "--json", "--window", &window]).lines().map(time).collect();
         assert!(seen.iter().all(|time| (from - 1e-6..=to + 1e-6).contains(time)), "{window}");
         // The edges of the window are rounded to ticks, so an event at each edge may be counted differently.
         assert!(seen.len().abs_diff(expected) <= 2 && expected > 10, "{} for {expected}", seen.len());
     }
     let part: Value =
-        serde_json::from_str(&says(&["report", &kept, "--json", "--window", &window])).expect("JSON");
+        serde_json::from_str(&printed(&["report", &kept, "--json", "--window", &window])).expect("JSON");
     let took = part["window"]["duration_ns"].as_f64().unwrap_or(f64::NAN) / 1e9;
     assert!(
         (took - (to - from)).abs() < 0.3 * (to - from),
@@ -271,7 +271,7 @@ fn a_report_of_a_late_window_knows_what_began_long_before() {
     assert_eq!(ended(recorder(&space, &kept, &[])).0, Some(0));
     // The dispatches that read messages are looked at, because a source polls its input even while nothing
     // comes.
-    let times: Vec<f64> = says(&["events", &kept, "--kind", "exec.dispatch*", "--json"])
+    let times: Vec<f64> = printed(&["events", &kept, "--kind", "exec.dispatch*", "--json"])
         .lines()
         .map(|line| serde_json::from_str::<Value>(line).expect("JSON"))
         .filter(|event| event["fields"]["reads"].as_u64() > Some(0))
@@ -282,7 +282,7 @@ fn a_report_of_a_late_window_knows_what_began_long_before() {
     let window = format!("{:.0}ms..1h", (pause[1] - 0.05) * 1e3);
     for place in [&kept, &space] {
         let report: Value =
-            serde_json::from_str(&says(&["report", place, "--json", "--window", &window])).expect("JSON");
+            serde_json::from_str(&printed(&["report", place, "--json", "--window", &window])).expect("JSON");
         let whole = measured(place);
         let work = |report: &Value| -> Vec<(String, u64)> {
             let components = report["components"].as_array().expect("components").iter();
@@ -340,18 +340,18 @@ fn all_processes_of_a_session_are_recorded_as_they_join() {
     }
     first.end();
     second.end();
-    let (code, said) = ended(recorder);
-    assert_eq!(code, Some(0), "{said}");
-    assert_eq!(says(&["events", &kept, "--json"]), says(&["events", &session, "--json"]));
+    let (code, stderr) = ended(recorder);
+    assert_eq!(code, Some(0), "{stderr}");
+    assert_eq!(printed(&["events", &kept, "--json"]), printed(&["events", &session, "--json"]));
 }
 
 #[test]
-fn what_cannot_be_recorded_is_said() {
+fn what_cannot_be_recorded_is_reported() {
     let (folder, space, kept) = folder();
     let refused = |arguments: &[&str], wanted: &str| {
         let output = output(arguments);
-        let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert!(output.status.code() == Some(2) && said.contains(wanted), "{arguments:?}: {said}");
+        let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.code() == Some(2) && stderr.contains(wanted), "{arguments:?}: {stderr}");
     };
     refused(&["record", &space, "--output", &kept], "there is no");
     let mut run = Run::start(folder.path(), &space, &[]);

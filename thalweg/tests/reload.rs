@@ -111,15 +111,15 @@ fn a_hundred_reloads_under_load_lose_nothing_and_leave_nothing() {
     for reload in 1..=RELOADS {
         // The loaded file is overwritten in place, as some compilers do.
         std::fs::copy(&builds[(reload % 2) as usize], &library).expect("a copy");
-        let told = run.done("reload", library.to_str());
-        assert!(told.starts_with("reloaded: "), "{told}");
+        let printed = run.done("reload", library.to_str());
+        assert!(printed.starts_with("reloaded: "), "{printed}");
     }
     wait_until("the end of the old builds", || images(process, "libmark").len() == 1);
     assert_eq!(setting(&run, "box.finished"), RELOADS, "each build before the last has ended");
     stop.store(true, Ordering::Relaxed);
     let written = written.join().expect("it wrote");
     let lines = read.join().expect("it read");
-    let told = run.end(0);
+    let printed = run.end(0);
     let records: Vec<serde_json::Value> =
         lines.iter().map(|line| serde_json::from_str(line).expect("JSON")).collect();
     assert!(records.iter().map(|record| record["<n>"].as_u64().expect("a number")).eq(0..written));
@@ -130,7 +130,7 @@ fn a_hundred_reloads_under_load_lose_nothing_and_leave_nothing() {
         assert!(records.iter().any(|record| record["<build>"] == build), "build {build} took no record");
     }
     let count = format!("{written} records in {written} out in");
-    assert!(told.replace(',', "").contains(&count), "{told}");
+    assert!(printed.replace(',', "").contains(&count), "{printed}");
 }
 
 #[test]
@@ -146,9 +146,9 @@ fn a_library_that_does_not_fit_is_refused_and_the_old_one_goes_on() {
             std::fs::copy(from, &library).expect("a copy");
         }
         let answer = run.command("reload", named.to_str());
-        let told = String::from_utf8_lossy(&answer.stderr).into_owned();
-        assert_eq!(answer.status.code(), Some(1), "{told}");
-        why.iter().for_each(|why| assert!(told.contains(why), "{told}"));
+        let stderr = String::from_utf8_lossy(&answer.stderr).into_owned();
+        assert_eq!(answer.status.code(), Some(1), "{stderr}");
+        why.iter().for_each(|why| assert!(stderr.contains(why), "{stderr}"));
         input.write_all(b"{\"<n>\": 1}\n").expect("it reads");
         let mut line = String::new();
         output.read_line(&mut line).expect("a record");
@@ -199,10 +199,10 @@ fn parameters_are_set_and_state_and_events_are_seen_while_it_runs() {
     let events: Vec<serde_json::Value> =
         events.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
     assert_eq!(events.len(), 1, "{events:?}");
-    let told = events[0].to_string();
+    let event = events[0].to_string();
     assert!(
-        told.contains("box.levels.clipped") && told.contains("20000") && told.contains("1.2207"),
-        "{told}"
+        event.contains("box.levels.clipped") && event.contains("20000") && event.contains("1.2207"),
+        "{event}"
     );
     // A value outside the parameter's range is refused in a live run, and also when a network starts.
     let set = Command::new(env!("CARGO_BIN_EXE_thalweg"))
@@ -213,8 +213,8 @@ fn parameters_are_set_and_state_and_events_are_seen_while_it_runs() {
     assert_eq!(set.expect("it starts").status.code(), Some(2));
     thalweg(&["set", "box.levels.gain", "0"]);
     let refused = run.command("reload", library.to_str());
-    let told = String::from_utf8_lossy(&refused.stderr).into_owned();
-    assert!(told.contains("its init failed: the gain is 0"), "{told}");
+    let stderr = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(stderr.contains("its init failed: the gain is 0"), "{stderr}");
     drop(input);
     run.end(0);
 }
@@ -233,12 +233,12 @@ fn a_library_is_looked_for_by_name_in_the_directories_named_only() {
         let output = command.output().expect("thalweg starts");
         (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
     };
-    let (code, told) = check(None);
-    assert_eq!(code, Some(2), "{told}");
+    let (code, stderr) = check(None);
+    assert_eq!(code, Some(2), "{stderr}");
     assert!(
-        told.contains("error[E0904]: cannot find the box library libmark.so")
-            && told.contains("./libmark.so"),
-        "{told}"
+        stderr.contains("error[E0904]: cannot find the box library libmark.so")
+            && stderr.contains("./libmark.so"),
+        "{stderr}"
     );
     assert_eq!(check(Some(Path::new("."))).0, Some(2), "a relative directory is none");
     assert_eq!(check(Some(folder.path())).0, Some(0));
@@ -301,7 +301,7 @@ fn a_library_finds_its_neighbours() {
 }
 
 #[test]
-fn a_library_that_cannot_be_copied_beside_itself_says_what_is_missing() {
+fn the_error_of_a_library_that_cannot_be_copied_beside_itself_names_what_is_missing() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     // The name is so long that a copy, whose name gets a prefix, would have too long a name for a file.
     let name = format!("lib{}.so", "k".repeat(248));
@@ -318,16 +318,16 @@ fn a_library_that_cannot_be_copied_beside_itself_says_what_is_missing() {
         let output = command.output().expect("thalweg starts");
         (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
     };
-    let (code, said) = run(Some("--control"));
-    assert_eq!(code, Some(2), "{said}");
+    let (code, stderr) = run(Some("--control"));
+    assert_eq!(code, Some(2), "{stderr}");
     for part in ["error[E0904]", "libneighbour.so", "`$ORIGIN`", "File name too long"] {
-        assert!(said.contains(part), "{part}: {said}");
+        assert!(stderr.contains(part), "{part}: {stderr}");
     }
     assert_eq!(run(None).0, Some(0), "as it is, it is loaded from where it is");
     // A library that needs no other file is loaded in spite of its long name.
     build(folder.path(), 1, &[]);
     std::fs::copy(folder.path().join("build1.so"), &library).expect("a copy");
-    let (code, said) = run(Some("--control"));
-    assert_eq!(code, Some(2), "{said}");
-    assert!(!said.contains("E0904"), "another box, but a library: {said}");
+    let (code, stderr) = run(Some("--control"));
+    assert_eq!(code, Some(2), "{stderr}");
+    assert!(!stderr.contains("E0904"), "another box, but a library: {stderr}");
 }

@@ -18,13 +18,13 @@ use thalweg_space::reader::SpaceReader;
 const PLUS: &str = "net first connect [{<n>} -> {<n = n + 1>}] .. [{<n>} -> {<n = n + 1>}];";
 
 /// The output of `thalweg` with these arguments, which must succeed.
-fn says(arguments: &[&str], space: &Path) -> String {
+fn printed(arguments: &[&str], space: &Path) -> String {
     let output = des_run::succeed(des_run::thalweg().arg(arguments[0]).arg(space).args(&arguments[1..]));
     String::from_utf8(output.stdout).expect("text")
 }
 
 fn report(space: &Path, arguments: &[&str]) -> Value {
-    let text = says(&[&["report", "--json"], arguments].concat(), space);
+    let text = printed(&[&["report", "--json"], arguments].concat(), space);
     serde_json::from_str(&text).expect("JSON")
 }
 
@@ -47,11 +47,11 @@ fn failed_messages_are_listed_in_every_mode() {
         let input: String = (0..6).map(|n| format!("{{\"<n>\": {n}}}\n")).collect();
         let run = program::run(&[&net, "--monitor", mode, "--space", space.to_str().expect("UTF-8")], &input);
         assert_eq!(run.status.code(), Some(1));
-        let listed = says(&["message", "--failed"], &space);
+        let listed = printed(&["message", "--failed"], &space);
         assert!(listed.contains("bad/filter"), "{mode}: {listed}");
         assert!(listed.contains(":3 "), "{mode}: the fourth message of its stream: {listed}");
         let failures: Value =
-            serde_json::from_str(&says(&["message", "--failed", "--json"], &space)).unwrap();
+            serde_json::from_str(&printed(&["message", "--failed", "--json"], &space)).unwrap();
         assert_eq!(failures.as_array().expect("a list").len(), 1, "{mode}");
         // Only mode full records the origin of messages.
         assert_eq!(failures[0]["input"].is_string(), mode == "full", "{mode}: {failures}");
@@ -124,9 +124,9 @@ fn the_end_of_a_run_is_measured_by_its_events_alone() {
         let mut window = des_run::thalweg();
         let window =
             window.arg("report").arg(&space).args(["--window", "1ms"]).output().expect("thalweg runs");
-        let said = String::from_utf8_lossy(&window.stderr).into_owned();
-        assert_eq!(window.status.code(), Some(if mode == "full" { 0 } else { 2 }), "{said}");
-        assert_eq!(said.contains("cannot be measured by itself"), mode == "metrics", "{said}");
+        let stderr = String::from_utf8_lossy(&window.stderr).into_owned();
+        assert_eq!(window.status.code(), Some(if mode == "full" { 0 } else { 2 }), "{stderr}");
+        assert_eq!(stderr.contains("cannot be measured by itself"), mode == "metrics", "{stderr}");
     }
 }
 
@@ -146,7 +146,7 @@ fn a_paused_run_is_shown_as_paused() {
     let paused = report(&run.space(), &["--window", "50ms"]);
     assert_eq!(paused["verdict"]["kind"], "paused", "{:#}", paused["verdict"]);
     assert_eq!(paused["window"]["paused_ns"], paused["window"]["duration_ns"]);
-    assert!(says(&["report"], &run.space()).contains("paused for the last"));
+    assert!(printed(&["report"], &run.space()).contains("paused for the last"));
     run.done("resume", None);
     assert!(ls().contains("running"), "{}", ls());
     assert!(report(&run.space(), &[])["window"]["paused_ns"].is_null());
@@ -216,9 +216,9 @@ fn ends_that_are_called_by_their_role_are_not_called_so_twice() {
     let net = write(folder.path(), "first.snet", PLUS);
     let space = folder.path().join("space");
     let run = program::run(&[&net, "--space", space.to_str().expect("UTF-8")], "{\"<n>\": 1}\n");
-    let said = String::from_utf8_lossy(&run.stderr);
-    assert!(said.contains("1 record in, 1 out"), "{said}");
-    let text = says(&["report"], &space);
+    let stderr = String::from_utf8_lossy(&run.stderr);
+    assert!(stderr.contains("1 record in, 1 out"), "{stderr}");
+    let text = printed(&["report"], &space);
     assert!(
         !text.contains("ource source") && !text.contains("ink sink") && !text.contains("1 messages"),
         "{text}"

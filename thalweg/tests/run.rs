@@ -17,10 +17,10 @@ fn refused(arguments: &[&str], expected: &[&str]) {
     let spaces = tempfile::tempdir().expect("a temporary folder");
     let output = fed(des_run::thalweg().arg("run").args(arguments).env("THALWEG_SPACES", spaces.path()), "");
     assert_eq!(std::fs::read_dir(&spaces).expect("it is there").count(), 0, "{arguments:?} left a space");
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(2), "{arguments:?}: {said}");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{arguments:?}: {stderr}");
     for part in expected {
-        assert!(said.contains(part), "{arguments:?}: no {part:?} in\n{said}");
+        assert!(stderr.contains(part), "{arguments:?}: no {part:?} in\n{stderr}");
     }
     assert!(output.stdout.is_empty(), "{arguments:?} wrote records");
 }
@@ -86,16 +86,16 @@ fn sizes_and_times_have_units() {
 }
 
 #[test]
-fn failed_records_are_told_and_the_others_arrive() {
+fn failed_records_are_reported_and_the_others_arrive() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let count = write(folder.path(), "count.snet", COUNT);
     let input = "{\"<n>\": 1}\n{\"<n>\": }\n{\"other\": 2}\n{\"<n>\": 9223372036854775807}\n\n{\"<n>\": 4}\n";
     let output = run(&[&count], input);
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(1), "{said}");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{stderr}");
     assert_eq!(String::from_utf8_lossy(&output.stdout), "{\"<n>\": 2}\n{\"<n>\": 5}\n");
-    assert!(said.contains("standard input:2:"), "the malformed line has its place: {said}");
-    assert!(said.contains("4 records in, 2 out, 3 failed"), "{said}");
+    assert!(stderr.contains("standard input:2:"), "the malformed line has its place: {stderr}");
+    assert!(stderr.contains("4 records in, 2 out, 3 failed"), "{stderr}");
 }
 
 #[test]
@@ -108,9 +108,9 @@ fn settings_are_given_from_the_start() {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     for (setting, value) in [("monitor.mode", 2), ("exec.clock_budget", 0)] {
         let output = des_run::thalweg().args(["get", &space, setting, "--json"]).output();
-        let told: serde_json::Value =
+        let answer: serde_json::Value =
             serde_json::from_slice(&output.expect("thalweg starts").stdout).expect("JSON");
-        assert_eq!(told["value"], value, "{told}");
+        assert_eq!(answer["value"], value, "{answer}");
     }
 }
 
@@ -131,8 +131,8 @@ fn every_task_may_have_a_thread_and_every_mapper_gives_the_same_records() {
     ];
     let outputs = options.map(|options| {
         let output = run(&[&[turns.as_str()], options].concat(), &input);
-        let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert!(output.status.success() && said.contains("40 records in, 40 out"), "{options:?}: {said}");
+        let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.success() && stderr.contains("40 records in, 40 out"), "{options:?}: {stderr}");
         output.stdout
     });
     assert!(outputs.iter().all(|output| *output == outputs[0]), "other records or another order");
@@ -191,10 +191,10 @@ fn an_output_that_nobody_reads_ends_the_run_quietly() {
     drop(child.stdout.take());
     // The run closes the pipe sooner or later; until it does, writing succeeds.
     while input.write_all(b"{\"<n>\": 1}\n").is_ok() {}
-    let mut said = String::new();
-    child.stderr.take().expect("piped").read_to_string(&mut said).expect("text");
-    assert_eq!(child.wait().expect("it ends").code(), Some(0), "{said}");
-    assert!(!said.contains("error"), "{said}");
+    let mut stderr = String::new();
+    child.stderr.take().expect("piped").read_to_string(&mut stderr).expect("text");
+    assert_eq!(child.wait().expect("it ends").code(), Some(0), "{stderr}");
+    assert!(!stderr.contains("error"), "{stderr}");
 }
 
 #[test]
@@ -214,10 +214,10 @@ fn one_interrupt_drains_and_reports() {
     let mut rest = String::new();
     output.read_to_string(&mut rest).expect("text");
     assert_eq!(rest, "{\"<n>\": 3}\n");
-    let mut said = String::new();
-    child.stderr.take().expect("piped").read_to_string(&mut said).expect("text");
-    assert_eq!(child.wait().expect("it ends").code(), Some(130), "{said}");
-    assert!(said.contains("2 records in, 2 out"), "{said}");
+    let mut stderr = String::new();
+    child.stderr.take().expect("piped").read_to_string(&mut stderr).expect("text");
+    assert_eq!(child.wait().expect("it ends").code(), Some(130), "{stderr}");
+    assert!(stderr.contains("2 records in, 2 out"), "{stderr}");
 }
 
 /// Whether every thread of a process sleeps.
@@ -247,10 +247,10 @@ fn an_interrupt_while_the_source_is_held_drains_and_reports() {
     let killed = Command::new("kill").args(["-INT", &child.id().to_string()]).status().expect("kill runs");
     assert!(killed.success());
     let rest = output.lines().count();
-    let mut said = String::new();
-    child.stderr.take().expect("piped").read_to_string(&mut said).expect("text");
-    assert_eq!(child.wait().expect("it ends").code(), Some(130), "{said}");
-    assert!(said.contains(&format!("{0} records in, {0} out", rest + 1)) && rest < 500, "{said}");
+    let mut stderr = String::new();
+    child.stderr.take().expect("piped").read_to_string(&mut stderr).expect("text");
+    assert_eq!(child.wait().expect("it ends").code(), Some(130), "{stderr}");
+    assert!(stderr.contains(&format!("{0} records in, {0} out", rest + 1)) && rest < 500, "{stderr}");
 }
 
 /// Runs `thalweg set`. Returns the command's standard output, or its standard error if the command failed.
@@ -291,14 +291,14 @@ fn a_task_of_an_idle_run_is_moved() {
         "task 1 moves from worker 0 to worker 1"
     );
     pass(3);
-    for (arguments, said) in [
+    for (arguments, expected) in [
         (["task/999.worker", "1"], "task 999 is on no worker"),
         (["task/1.worker", "2"], "no worker 2 takes part: there are 2, from 0"),
         (["task/x.worker", "1"], "`x` is no number of a task"),
         (["task/1.worker", "y"], "`y` is no number of a worker"),
     ] {
         let error = set(&[&[&*space][..], &arguments].concat()).expect_err("refused");
-        assert!(error.contains(said), "{arguments:?}: {error}");
+        assert!(error.contains(expected), "{arguments:?}: {error}");
     }
     drop(pass);
     assert!(child.wait().expect("it ends").success());
@@ -324,8 +324,8 @@ fn workers_of_a_run_are_added_and_parked() {
     pass(1);
     assert_eq!(workers_of(&space).len(), 1);
     for (workers, n) in [("3", 2), ("1", 3)] {
-        let said = set(&[&space, "exec.workers", workers]).expect("set");
-        assert!(said.contains("adopted"), "{said}");
+        let printed = set(&[&space, "exec.workers", workers]).expect("set");
+        assert!(printed.contains("adopted"), "{printed}");
         pass(n);
     }
     let error = set(&[&space, "exec.workers", "4"]).expect_err("refused");

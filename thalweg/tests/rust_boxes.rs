@@ -56,7 +56,7 @@ fn start() -> Run {
 }
 
 #[test]
-fn the_example_does_what_it_says() {
+fn the_example_works_as_documented() {
     let mut run = start();
     let mut pipes = Pipes::of(&mut run);
     assert_eq!(pipes.through(r#"{"x": 1}"#, 1), ["{\"x\": 2}"]);

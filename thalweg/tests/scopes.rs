@@ -21,7 +21,7 @@ fn thalweg(spaces: &Path) -> Command {
     command
 }
 
-fn said(output: &Output) -> String {
+fn stdout(output: &Output) -> String {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8(output.stdout.clone()).expect("text")
 }
@@ -39,16 +39,16 @@ fn kept(folder: &Path) -> String {
     let space = folder.join("kept").display().to_string();
     let mut run = thalweg(folder);
     run.args(["run", &net, "--input", &input, "--monitor", "full", "--keep", "--space", &space]);
-    said(&run.output().expect("thalweg starts"));
+    stdout(&run.output().expect("thalweg starts"));
     space
 }
 
 #[test]
-fn what_dispatches_read_is_what_the_report_says() {
+fn what_dispatches_read_agrees_with_the_report() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let space = kept(folder.path());
     let report =
-        said(&thalweg(folder.path()).args(["report", &space, "--json"]).output().expect("thalweg starts"));
+        stdout(&thalweg(folder.path()).args(["report", &space, "--json"]).output().expect("thalweg starts"));
     let report: Value = serde_json::from_str(&report).expect("JSON");
     let mut expected: BTreeMap<String, [u64; 2]> = BTreeMap::new();
     let number = |value: &Value| value.as_u64().expect("a number");
@@ -57,7 +57,7 @@ fn what_dispatches_read_is_what_the_report_says() {
         let work = &component["work"];
         expected.insert(path, [number(&work["dispatches"]), number(&work["messages_in"])]);
     }
-    let view = said(
+    let view = stdout(
         &thalweg(folder.path())
             .args(["scope", "dispatches", &space, "--json"])
             .output()
@@ -88,20 +88,20 @@ fn every_built_in_view_can_be_pulled_here_and_through_a_server() {
         std::thread::sleep(Duration::from_millis(10));
     }
     let list =
-        said(&thalweg(folder.path()).args(["scope", "ls", "--json"]).output().expect("thalweg starts"));
+        stdout(&thalweg(folder.path()).args(["scope", "ls", "--json"]).output().expect("thalweg starts"));
     for view in objects(&list) {
         let name = view["name"].as_str().expect("a name");
         let pull = |more: &[&str]| {
             let mut command = thalweg(folder.path());
             command.args(["scope", name, &space, "--json"]).args(more);
-            said(&command.output().expect("thalweg starts"))
+            stdout(&command.output().expect("thalweg starts"))
         };
         let here = pull(&[]);
         let there = pull(&["--server", socket.to_str().expect("UTF-8")]);
         assert_eq!(objects(&here).len(), objects(&there).len(), "{name}");
         let mut with_the_word = thalweg(folder.path());
         with_the_word.args(["scope", "pull", name, &space, "--json"]);
-        let with_the_word = said(&with_the_word.output().expect("thalweg starts"));
+        let with_the_word = stdout(&with_the_word.output().expect("thalweg starts"));
         assert_eq!(objects(&here).len(), objects(&with_the_word).len(), "{name}");
         // Figures that do not depend on the time of the pull are equal.
         if name == "events" || name == "dispatches" {
@@ -120,11 +120,11 @@ fn a_view_of_ones_own_is_checked_and_pulled() {
     let right = "format = 1\nname = \"n\"\nabout = \"How many?\"\n[[leaf]]\nkinds = [\"exec.task_created\"]\n\
         [[step]]\ndo = \"reduce\"\n[step.values]\ntasks = \"count\"\n";
     let view = write(folder.path(), "own.toml", right);
-    said(&thalweg(folder.path()).args(["scope", "check", &view]).output().expect("thalweg starts"));
-    let found = said(
+    stdout(&thalweg(folder.path()).args(["scope", "check", &view]).output().expect("thalweg starts"));
+    let found = stdout(
         &thalweg(folder.path()).args(["scope", &view, &space, "--json"]).output().expect("thalweg starts"),
     );
-    let events = said(
+    let events = stdout(
         &thalweg(folder.path())
             .args(["events", &space, "--kind", "exec.task_created", "--json"])
             .output()
@@ -208,7 +208,7 @@ impl Live {
 }
 
 #[test]
-fn an_overview_says_how_fast_a_process_is() {
+fn an_overview_shows_how_fast_a_process_is() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let mut live = Live::start(folder.path());
     let view = built_in().iter().find(|view| view.name == "overview").expect("it is built in").view();
@@ -248,7 +248,7 @@ fn an_overview_says_how_fast_a_process_is() {
         .args(["--every", "100ms", "--for", "250ms"])
         .output()
         .expect("thalweg starts");
-    let printed = said(&printed);
+    let printed = stdout(&printed);
     let pid = live.run.child.id().to_string();
     assert!(printed.starts_with("PROCESS.NAME") && printed.contains("READS/S"), "{printed}");
     assert!(printed.lines().filter(|line| line.contains(&pid)).count() >= 2, "{printed}");
@@ -263,8 +263,8 @@ fn a_rate_lets_so_many_tuples_through_and_counts_the_others() {
         command.args(["scope", "events", &space, "--json"]).args(more);
         command.output().expect("thalweg starts")
     };
-    let all = objects(&said(&pull(&[]))).len() as u64;
-    let some = objects(&said(&pull(&["--rate", "100"])));
+    let all = objects(&stdout(&pull(&[]))).len() as u64;
+    let some = objects(&stdout(&pull(&["--rate", "100"])));
     let (gaps, events): (Vec<&Value>, Vec<&Value>) =
         some.iter().partition(|object| object["kind"] == "scope.gap");
     let lost: u64 = gaps.iter().map(|gap| gap["fields"]["lost"].as_u64().expect("a count")).sum();
@@ -372,7 +372,7 @@ fn a_view_is_recorded_and_read_as_any_archive() {
     let read: f64 = sink.filter_map(|tuple| number(&tuple, "read")).sum();
     assert_eq!(read as u64, sent);
     // Other commands read the archive, and no space is left behind.
-    let events = said(
+    let events = stdout(
         &thalweg(folder)
             .args(["events", raw.to_str().expect("UTF-8"), "--json"])
             .output()
@@ -388,7 +388,7 @@ fn a_view_is_recorded_and_read_as_any_archive() {
 }
 
 #[test]
-fn a_recorder_of_a_view_ends_at_ctrl_c_and_what_is_wrong_is_said() {
+fn a_recorder_of_a_view_ends_at_ctrl_c_and_errors_are_reported() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let folder = folder.path();
     let mut live = Live::start(folder);

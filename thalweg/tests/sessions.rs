@@ -28,7 +28,7 @@ fn session(folder: &Path) -> String {
     session
 }
 
-fn says(arguments: &[&str]) -> String {
+fn printed(arguments: &[&str]) -> String {
     let output =
         Command::new(env!("CARGO_BIN_EXE_thalweg")).args(arguments).output().expect("thalweg starts");
     assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
@@ -39,7 +39,7 @@ fn says(arguments: &[&str]) -> String {
 fn two_processes_are_in_one_report_and_cannot_be_confused() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let session = session(folder.path());
-    let text = says(&["report", &session, "--json"]);
+    let text = printed(&["report", &session, "--json"]);
     let json: Value = serde_json::from_str(&text).expect("JSON");
     let report: Report = serde_json::from_str(&text).expect("a report");
     assert_eq!(report.spaces.len(), 2);
@@ -59,7 +59,7 @@ fn two_processes_are_in_one_report_and_cannot_be_confused() {
     assert_eq!(pids.len(), 2);
     // In the report on one space, ids are plain numbers.
     let alone = &report.spaces[1].space.path;
-    let json: Value = serde_json::from_str(&says(&["report", alone, "--json"])).expect("JSON");
+    let json: Value = serde_json::from_str(&printed(&["report", alone, "--json"])).expect("JSON");
     assert!(json["tasks"][0]["id"].is_u64() && json["spaces"] == Value::Array(Vec::new()), "{json:#}");
 }
 
@@ -67,11 +67,11 @@ fn two_processes_are_in_one_report_and_cannot_be_confused() {
 fn a_message_of_a_process_has_its_story() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let session = session(folder.path());
-    let report: Report = serde_json::from_str(&says(&["report", &session, "--json"])).expect("a report");
+    let report: Report = serde_json::from_str(&printed(&["report", &session, "--json"])).expect("a report");
     for part in &report.spaces {
         let message = &part.slowest[0].message;
         let story: Value =
-            serde_json::from_str(&says(&["message", &session, message, "--json"])).expect("JSON");
+            serde_json::from_str(&printed(&["message", &session, message, "--json"])).expect("JSON");
         assert_eq!(story["message"], message.as_str());
         let space = message.split('/').next().expect("a space");
         let hops = story["hops"].as_array().expect("a list");
@@ -80,30 +80,30 @@ fn a_message_of_a_process_has_its_story() {
         assert!(hops.len() >= 2 && hops.iter().all(of_it), "{story:#}");
     }
     let slowest: Value =
-        serde_json::from_str(&says(&["message", &session, "--slowest", "4", "--json"])).expect("JSON");
+        serde_json::from_str(&printed(&["message", &session, "--slowest", "4", "--json"])).expect("JSON");
     assert_eq!(slowest.as_array().map(Vec::len), Some(4));
     // The text of the report has the names of the processes, too.
-    let shown = says(&["report", &session]);
+    let shown = printed(&["report", &session]);
     assert!(shown.starts_with("together (a session of 2 processes"), "{shown}");
     assert!(shown.contains("1/plus/filter") && shown.contains("* Process 2 ("), "{shown}");
 }
 
 #[test]
-fn events_say_whose_they_are() {
+fn events_name_their_process() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let session = session(folder.path());
-    let shown = says(&["events", &session, "--kind", "exec.dispatch", "--task", "filter"]);
+    let shown = printed(&["events", &session, "--kind", "exec.dispatch", "--task", "filter"]);
     let dispatched: Vec<&str> = shown.lines().collect();
     assert!(dispatched.len() >= 2, "{shown}");
     assert!(dispatched.iter().all(|line| line.contains(" (plus/filter)")), "{shown}");
     let spaces: BTreeSet<&str> =
         dispatched.iter().filter_map(|line| line.split_whitespace().nth(1)).collect();
     assert_eq!(spaces.len(), 2, "of both processes: {shown}");
-    let shown = says(&["events", &session, "--kind", "exec.dispatch"]);
+    let shown = printed(&["events", &session, "--kind", "exec.dispatch"]);
     assert!(shown.contains(" (source → plus/filter)") && shown.contains(" (plus/filter → sink)"), "{shown}");
-    let told = says(&["events", &session, "--kind", "exec.dispatch", "--json"]);
+    let objects = printed(&["events", &session, "--kind", "exec.dispatch", "--json"]);
     let mut read = 0;
-    for line in told.lines() {
+    for line in objects.lines() {
         let event: Value = serde_json::from_str(line).expect("JSON");
         let (dispatch, called) = (&event["dispatch"], &event["called"]);
         assert!(dispatch["task"].is_u64() && called["task"].is_string(), "{line}");
@@ -112,14 +112,14 @@ fn events_say_whose_they_are() {
             read += dispatch["read"]["count"].as_u64().expect("a count");
         }
     }
-    assert!(read > 0, "{told}");
+    assert!(read > 0, "{objects}");
 }
 
 #[test]
 fn a_run_is_drawn_with_its_figures() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let session = session(folder.path());
-    let svg = says(&["report", &session, "--graph", "svg"]);
+    let svg = printed(&["report", &session, "--graph", "svg"]);
     let mut reader = quick_xml::Reader::from_str(&svg);
     let (mut components, mut streams) = (BTreeSet::new(), BTreeSet::new());
     loop {
@@ -145,7 +145,7 @@ fn a_run_is_drawn_with_its_figures() {
         }
     }
     assert!(streams.len() >= 4, "{streams:?}");
-    let dot = says(&["report", &session, "--graph", "dot"]);
+    let dot = printed(&["report", &session, "--graph", "dot"]);
     assert!(dot.starts_with("digraph run {") && dot.contains("1/plus/filter"), "{dot}");
 }
 
@@ -153,7 +153,7 @@ fn a_run_is_drawn_with_its_figures() {
 fn columns_that_are_asked_for_are_shown_and_others_are_errors() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let session = session(folder.path());
-    let shown = says(&["streams", &session, "--columns", "read, written"]);
+    let shown = printed(&["streams", &session, "--columns", "read, written"]);
     assert_eq!(
         shown.lines().next().map(|line| line.split_whitespace().collect()),
         Some(vec!["STREAM", "READ", "WRITTEN"])
@@ -162,18 +162,18 @@ fn columns_that_are_asked_for_are_shown_and_others_are_errors() {
         .args(["streams", &session, "--columns", "read,colour"])
         .output()
         .expect("thalweg starts");
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert_eq!((output.status.code(), output.stdout.len()), (Some(2), 0), "{said}");
-    assert!(said.contains("`COLOUR`") && said.contains("WRITTEN"), "{said}");
+    let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!((output.status.code(), output.stdout.len()), (Some(2), 0), "{stderr}");
+    assert!(stderr.contains("`COLOUR`") && stderr.contains("WRITTEN"), "{stderr}");
 }
 
 #[test]
 fn settings_are_wrapped_in_a_narrow_terminal_and_whole_in_a_pipe() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let session = session(folder.path());
-    let report: Report = serde_json::from_str(&says(&["report", &session, "--json"])).expect("a report");
+    let report: Report = serde_json::from_str(&printed(&["report", &session, "--json"])).expect("a report");
     let space = &report.spaces[0].space.path;
-    let whole = says(&["get", space]);
+    let whole = printed(&["get", space]);
     let doc = "How much longer the delayed task takes for each message";
     assert!(whole.contains(doc) && whole.contains("AFFECTS") && !whole.contains("… not shown"), "{whole}");
     let shown = |width: &str| {

@@ -145,7 +145,7 @@ fn records_of_boxes_in_c_are_as_large_as_their_values_and_shared_ones_count_whol
 }
 
 #[test]
-fn records_of_boxes_in_cpp_are_as_large_as_the_library_says() {
+fn records_of_boxes_in_cpp_are_as_large_as_the_library_reports() {
     const NETWORK: &str = "net shapes { box build ((name, sides) -> (polygon));
             box measure ((polygon) -> (name, around, area) | (name, around)); }
         connect build .. measure;";
@@ -173,7 +173,7 @@ fn records_of_boxes_in_cpp_are_as_large_as_the_library_says() {
 }
 
 #[test]
-fn records_of_boxes_in_rust_are_as_large_as_the_library_says() {
+fn records_of_boxes_in_rust_are_as_large_as_the_library_reports() {
     const NETWORK: &str =
         "net tickets { box issue ((<number>) -> (ticket)); box stamp ((ticket) -> (ticket));
             box redeem ((ticket) -> (<number>, <stamps>)); }
@@ -200,7 +200,7 @@ fn records_of_boxes_in_rust_are_as_large_as_the_library_says() {
 }
 
 #[test]
-fn a_live_run_tells_sizes_and_so_does_one_that_was_killed() {
+fn a_live_run_shows_sizes_and_so_does_one_that_was_killed() {
     const RECORDS: u64 = 2000;
     let folder = tempfile::tempdir().unwrap();
     let network = write(folder.path(), "n.snet", "net n connect [{<n>} -> {<m=1>}];");
@@ -227,16 +227,16 @@ fn a_live_run_tells_sizes_and_so_does_one_that_was_killed() {
         passed(RECORDS);
         // A size is measured before the record is published, and so before its answer arrives.
         let sizes = |count: u64| (0..count).map(|n| RECORD + 2 * LABEL + VALUE + length(n)).collect();
-        let told = volumes(&space);
-        check(&told, "source → n/filter", sizes(RECORDS));
-        check(&told, "n/filter → sink", sizes(RECORDS));
+        let measured = volumes(&space);
+        check(&measured, "source → n/filter", sizes(RECORDS));
+        check(&measured, "n/filter → sink", sizes(RECORDS));
         passed(500);
-        let told = volumes(&space);
-        check(&told, "n/filter → sink", sizes(RECORDS + 500));
+        let measured = volumes(&space);
+        check(&measured, "n/filter → sink", sizes(RECORDS + 500));
         run.child.kill().expect("it lives");
         run.child.wait().expect("it is gone");
-        let told = volumes(&space);
-        check(&told, "source → n/filter", sizes(RECORDS + 500));
-        check(&told, "n/filter → sink", sizes(RECORDS + 500));
+        let measured = volumes(&space);
+        check(&measured, "source → n/filter", sizes(RECORDS + 500));
+        check(&measured, "n/filter → sink", sizes(RECORDS + 500));
     }
 }

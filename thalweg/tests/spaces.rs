@@ -28,7 +28,7 @@ impl Place {
     }
 
     /// The output of a command, which must succeed.
-    fn says(&self, arguments: &[&str]) -> String {
+    fn printed(&self, arguments: &[&str]) -> String {
         let output = self.thalweg(arguments);
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         String::from_utf8(output.stdout).unwrap()
@@ -51,7 +51,7 @@ fn ls_shows_sessions_with_their_processes() {
     let alone = place.space("alone", None);
     let members = [place.space("first", Some("together")), place.space("second", Some("together"))];
     members[1].finish();
-    let shown = place.says(&["ls"]);
+    let shown = place.printed(&["ls"]);
     let lines: Vec<&str> = shown.lines().collect();
     assert!(lines[1].starts_with(name(alone.path())), "{shown}");
     assert!(lines[2].starts_with("together") && lines[2].contains("2 joined, 1 left, 2 running"), "{shown}");
@@ -60,7 +60,7 @@ fn ls_shows_sessions_with_their_processes() {
     }
     assert_eq!(lines.len(), 5, "{shown}");
     let objects: Vec<serde_json::Value> =
-        place.says(&["ls", "--json"]).lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        place.printed(&["ls", "--json"]).lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let session = objects.iter().find(|object| object["state"] == "session").unwrap();
     assert_eq!(session["processes"].as_array().unwrap().len(), 2);
     assert_eq!(session["processes"][0]["space"], name(members[0].path()));
@@ -69,7 +69,7 @@ fn ls_shows_sessions_with_their_processes() {
     assert!(place.thalweg(&["get", name(members[0].path())]).status.code() == Some(2), "it has no settings");
     let output = place.thalweg(&["get", session["path"].as_str().unwrap(), "*"]);
     assert!(String::from_utf8_lossy(&output.stderr).contains("is a session"), "{output:?}");
-    assert!(place.says(&["report", "together"]).starts_with("together (a session of 2 processes"));
+    assert!(place.printed(&["report", "together"]).starts_with("together (a session of 2 processes"));
 }
 
 #[test]
@@ -81,22 +81,22 @@ fn commands_take_the_newest_run() {
         let (space, input) = (place.0.join(name), place.0.join("in.jsonl"));
         std::fs::write(&input, format!("{{\"{name}\": 1}}\n")).unwrap();
         let [net, input, space] = [&net, &input, &space].map(|path| path.to_str().unwrap());
-        place.says(&["run", net, "--input", input, "--keep", "--monitor", "full", "--space", space]);
+        place.printed(&["run", net, "--input", input, "--keep", "--monitor", "full", "--space", space]);
     }
     for command in ["report", "diagnose", "waits", "streams", "workers"] {
-        let report: serde_json::Value = serde_json::from_str(&place.says(&[command, "--json"])).unwrap();
+        let report: serde_json::Value = serde_json::from_str(&place.printed(&[command, "--json"])).unwrap();
         assert!(report["space"]["path"].as_str().unwrap().ends_with("/newer"), "{command}: {report}");
     }
     for arguments in [&["get"][..], &["events"], &["message", "1:0"], &["message", "--slowest", "1"]] {
         let (command, rest) = arguments.split_first().unwrap();
-        let of_newer = place.says(&[&[*command, place.0.join("newer").to_str().unwrap()], rest].concat());
-        assert_eq!(place.says(arguments), of_newer, "{arguments:?}");
+        let of_newer = place.printed(&[&[*command, place.0.join("newer").to_str().unwrap()], rest].concat());
+        assert_eq!(place.printed(arguments), of_newer, "{arguments:?}");
     }
-    assert!(place.says(&["message", "--failed"]).starts_with("No message failed"));
+    assert!(place.printed(&["message", "--failed"]).starts_with("No message failed"));
     let refused = |arguments: &[&str], expected: &str| {
         let output = place.thalweg(arguments);
-        let said = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.code() == Some(2) && said.contains(expected), "{arguments:?}: {said}");
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.code() == Some(2) && stderr.contains(expected), "{arguments:?}: {stderr}");
     };
     refused(&["message", "newer"], "newer is a space: give a message too");
     refused(&["message"], "required arguments");
@@ -119,12 +119,12 @@ fn step(writer: &mut Writer, count: u64) {
 /// gap.
 fn steps(place: &Place, arguments: &[&str]) -> Vec<(String, Option<u64>)> {
     let all = [&["events", "--json"], arguments].concat();
-    let lines = place.says(&all);
+    let lines = place.printed(&all);
     let object = |line| serde_json::from_str::<serde_json::Value>(line).unwrap();
-    let told = |object: serde_json::Value| {
+    let entry = |object: serde_json::Value| {
         (object["space"].as_str().unwrap().to_owned(), object["fields"]["count"].as_u64())
     };
-    lines.lines().map(|line| told(object(line))).collect()
+    lines.lines().map(|line| entry(object(line))).collect()
 }
 
 #[test]
@@ -142,7 +142,7 @@ fn events_of_a_session_are_merged_in_the_order_of_time() {
     let path = place.0.join("together");
     assert_eq!(steps(&place, &[path.to_str().unwrap(), "--limit", "5000"]), expected[..5000]);
 
-    let shown = place.says(&["events", "together", "--limit", "4"]);
+    let shown = place.printed(&["events", "together", "--limit", "4"]);
     for (line, name) in shown.lines().zip(names.iter().cycle()) {
         let words: Vec<&str> = line.split_whitespace().collect();
         assert_eq!(words[1..4], [name, "w1", "test.step"], "{shown}");
@@ -152,7 +152,7 @@ fn events_of_a_session_are_merged_in_the_order_of_time() {
 }
 
 #[test]
-fn events_of_a_session_without_one_of_its_spaces_are_printed_and_the_error_said() {
+fn events_of_a_session_without_one_of_its_spaces_are_printed_and_the_error_too() {
     let place = Place::new("gone");
     let [left, gone] = ["left", "gone"].map(|name| place.space(name, Some("together")));
     for space in [&left, &gone] {
@@ -161,8 +161,8 @@ fn events_of_a_session_without_one_of_its_spaces_are_printed_and_the_error_said(
     std::fs::remove_dir_all(gone.path()).unwrap();
     let output = place.thalweg(&["events", "together"]);
     assert_eq!(output.status.code(), Some(2));
-    let (said, errors) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-    assert!(said.lines().count() == 1 && said.contains(name(left.path())), "{said}");
+    let (stdout, errors) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(stdout.lines().count() == 1 && stdout.contains(name(left.path())), "{stdout}");
     assert!(errors.lines().count() == 1 && errors.contains(gone.path().to_str().unwrap()), "{errors}");
 
     std::fs::write(place.0.join("together/session"), b"nonsense").unwrap();
@@ -235,7 +235,7 @@ fn clean_removes_a_session_of_the_dead() {
     assert!(status.status.success(), "{}", String::from_utf8_lossy(&status.stderr));
     let session = place.0.join("together");
     assert!(session.join("session").exists(), "the environment says which session");
-    place.says(&["clean"]);
+    place.printed(&["clean"]);
     assert!(!session.exists());
 }
 
@@ -253,12 +253,12 @@ fn set_switches_probes_by_pattern() {
             }
         });
         let pid = std::process::id().to_string();
-        let shown = place.says(&["set", &pid, "probe/net.*.on", "0"]);
+        let shown = place.printed(&["set", &pid, "probe/net.*.on", "0"]);
         assert!(shown.contains("probe/net.*.on = 0, adopted after"), "{shown}");
         assert!(!link.is_on() && disk.is_on());
-        let shown = place.says(&["events", &pid]);
+        let shown = place.printed(&["events", &pid]);
         assert!(shown.contains("space.probes_switched") && shown.contains("net.*"), "{shown}");
-        place.says(&["set", "probed", "probe/*.on", "1"]);
+        place.printed(&["set", "probed", "probe/*.on", "1"]);
         assert!(link.is_on() && disk.is_on());
         let refused = place.thalweg(&["set", &pid, "probe/net.*.on", "2"]);
         assert_eq!(refused.status.code(), Some(2));

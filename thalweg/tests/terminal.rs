@@ -21,7 +21,7 @@ fn terminal() -> (File, File) {
 }
 
 #[test]
-fn a_run_that_waits_for_somebody_to_type_says_so() {
+fn a_run_that_waits_for_somebody_to_type_prints_a_message() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let net = write(folder.path(), "plus.snet", "net plus connect [{<n>} -> {<n = n + 1>}];");
     let (mut keyboard, terminal) = terminal();
@@ -29,9 +29,9 @@ fn a_run_that_waits_for_somebody_to_type_says_so() {
     command.args(["run", &net]).stdin(terminal).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().expect("thalweg starts");
     drop(command);
-    let mut said = BufReader::new(child.stderr.take().expect("piped"));
+    let mut stderr = BufReader::new(child.stderr.take().expect("piped"));
     let mut line = String::new();
-    said.read_line(&mut line).expect("it says something");
+    stderr.read_line(&mut line).expect("it says something");
     assert!(line.contains("waiting for records from this terminal (a JSON object a line)"), "{line}");
     assert!(line.contains("Ctrl-D"), "{line}");
     keyboard.write_all(b"{\"<n>\": 1}\n").expect("it is typed");
@@ -42,7 +42,7 @@ fn a_run_that_waits_for_somebody_to_type_says_so() {
     // The byte 4 is Ctrl-D, which ends the input.
     keyboard.write_all(&[4]).expect("it is typed");
     let mut rest = String::new();
-    said.read_to_string(&mut rest).expect("text");
+    stderr.read_to_string(&mut rest).expect("text");
     assert!(child.wait().expect("it ends").success(), "{rest}");
 }
 
@@ -51,6 +51,6 @@ fn a_run_on_a_pipe_does_not() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let net = write(folder.path(), "same.snet", "net same connect [];");
     let output = program::run(&[&net], "{\"<n>\": 1}\n");
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(output.status.success() && !said.contains("waiting"), "{said}");
+    let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success() && !stderr.contains("waiting"), "{stderr}");
 }

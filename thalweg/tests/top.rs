@@ -159,7 +159,7 @@ fn the_screen_fits_and_the_terminal_is_as_it_was() {
 }
 
 #[test]
-fn without_a_terminal_it_says_what_to_do() {
+fn without_a_terminal_the_error_names_other_commands() {
     let net = "net first connect [{<n>} -> {<n = n + 1>}];";
     let mut run = Run::start(net);
     let mut top = Command::new(env!("CARGO_BIN_EXE_thalweg"));

@@ -185,9 +185,12 @@ fn the_second_tuner_is_refused_and_a_person_wins() {
     let run = Zeros::start();
     let mut tuner = run.trial();
     let second = run.tuner(&[]).output().unwrap();
-    let said = text(&second.stderr);
-    assert_eq!(second.status.code(), Some(2), "{said}");
-    assert!(said.lines().count() == 1 && said.contains(&format!("process {} tunes", tuner.id())), "{said}");
+    let stderr = text(&second.stderr);
+    assert_eq!(second.status.code(), Some(2), "{stderr}");
+    assert!(
+        stderr.lines().count() == 1 && stderr.contains(&format!("process {} tunes", tuner.id())),
+        "{stderr}"
+    );
 
     let set = thalweg(&["set"]).arg(run.space()).args(["exec.quantum", "17"]).output().unwrap();
     assert!(set.status.success(), "{}", text(&set.stderr));
@@ -224,10 +227,10 @@ fn the_second_tuner_is_refused_and_a_person_wins() {
 fn advice_touches_nothing_and_what_is_pinned_is_not_tried() {
     let run = Zeros::start();
     let advised = run.tuner(&["--advise", "--for", "4s"]).output().unwrap();
-    let said = text(&advised.stdout);
+    let stdout = text(&advised.stdout);
     assert!(
-        advised.status.success() && said.contains("advised") && said.contains("exec.quantum 64 → 63"),
-        "{said}"
+        advised.status.success() && stdout.contains("advised") && stdout.contains("exec.quantum 64 → 63"),
+        "{stdout}"
     );
     let quantum = run.quantum();
     assert!(quantum.value == 64 && quantum.setter.is_none(), "{quantum:?}");
@@ -235,14 +238,14 @@ fn advice_touches_nothing_and_what_is_pinned_is_not_tried() {
     let pin = run.ask(&["tune", "pin", "exec.quantum"]);
     assert!(pin.status.success(), "{}", text(&pin.stderr));
     let tuned = run.tuner(&["--for", "3s"]).output().unwrap();
-    let said = text(&tuned.stdout);
-    assert!(said.contains("pinned") && !said.contains("exec.quantum 64"), "{said}");
+    let stdout = text(&tuned.stdout);
+    assert!(stdout.contains("pinned") && !stdout.contains("exec.quantum 64"), "{stdout}");
     let wrong = run.ask(&["tune", "pin", "exec.quantun"]);
     assert!(text(&wrong.stderr).contains("did you mean `exec.quantum`"), "{}", text(&wrong.stderr));
 }
 
 #[test]
-fn a_run_that_cannot_be_tuned_says_why_at_once() {
+fn a_run_that_cannot_be_tuned_reports_the_reason_at_once() {
     let run = Zeros::start();
     let off = thalweg(&["set"]).arg(run.space()).args(["monitor.mode", "off"]).output().unwrap();
     assert!(off.status.success());
@@ -254,10 +257,10 @@ fn a_run_that_cannot_be_tuned_says_why_at_once() {
     let on = thalweg(&["set"]).arg(run.space()).args(["monitor.mode", "metrics"]).output().unwrap();
     assert!(on.status.success());
     let refused = thalweg(&["tune"]).arg(run.space()).arg("--pack").arg(&bad).output().unwrap();
-    let said = text(&refused.stderr);
+    let stderr = text(&refused.stderr);
     assert!(
-        refused.status.code() == Some(2) && said.contains("bad.toml:9") && said.contains("run.tas"),
-        "{said}"
+        refused.status.code() == Some(2) && stderr.contains("bad.toml:9") && stderr.contains("run.tas"),
+        "{stderr}"
     );
     for (guard, why) in [("p99<5", "say its unit"), ("speed<1", "is not measured")] {
         let refused = run.tuner(&["--guard", guard]).output().unwrap();
@@ -294,6 +297,6 @@ fn a_run_starts_from_a_file_of_settings() {
     let all = SpaceReader::open(&space).unwrap().settings().unwrap();
     assert!(all.iter().any(|setting| setting.name == "exec.quantum" && setting.value == 256));
     let wrong = start(&file("wrong.settings", "exec.quantum\n"), &folder.path().join("other"));
-    let said = text(&wrong.stderr);
-    assert!(wrong.status.code() == Some(2) && said.contains("wrong.settings:1:"), "{said}");
+    let stderr = text(&wrong.stderr);
+    assert!(wrong.status.code() == Some(2) && stderr.contains("wrong.settings:1:"), "{stderr}");
 }

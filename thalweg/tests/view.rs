@@ -69,14 +69,14 @@ fn by_spans(timeline: &Value, from: f64, to: f64) -> Vec<[f64; 4]> {
 /// Compares a timeline's spans with the times that tasks were in each state.
 fn same_times(part: &Value, want: &[[f64; 4]], from: f64, to: f64) {
     let tasks = part["tasks"].as_array().expect("tasks");
-    for ((task, want), told) in tasks.iter().zip(want).zip(by_spans(part, from, to)) {
+    for ((task, want), drawn) in tasks.iter().zip(want).zip(by_spans(part, from, to)) {
         for state in 0..4 {
             // The ends and lengths of spans are rounded to nanoseconds.
-            let near = (told[state] - want[state]).abs() <= 1e-4 * (to - from) + 2000.0;
+            let near = (drawn[state] - want[state]).abs() <= 1e-4 * (to - from) + 2000.0;
             assert!(
                 near,
                 "{} {state} from {from} to {to}: {} recorded, {} in the page",
-                task["name"], told[state], want[state]
+                task["name"], drawn[state], want[state]
             );
         }
     }
@@ -113,7 +113,7 @@ fn what_is_kept_beside_a_run_makes_the_same_page_and_is_made_anew_when_the_run_i
 }
 
 #[test]
-fn any_window_is_told_span_by_span_or_in_sums_that_agree_with_all_spans() {
+fn any_window_is_drawn_span_by_span_or_in_sums_that_agree_with_all_spans() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let space = kept(folder.path(), 12_000);
     let view = View::start(&space, &[]);
@@ -134,13 +134,13 @@ fn any_window_is_told_span_by_span_or_in_sums_that_agree_with_all_spans() {
                 let sums = task["sums"].as_array().expect("sums");
                 assert!(sums.len() / 4 <= 1024);
                 for state in 0..4 {
-                    let told: f64 =
+                    let drawn: f64 =
                         sums.iter().skip(state).step_by(4).map(|part| part.as_f64().unwrap()).sum();
-                    let told = told * step / 1000.0;
+                    let drawn = drawn * step / 1000.0;
                     let rounded = 2.0 * step + sums.len() as f64 / 4.0 * step / 1000.0;
                     assert!(
-                        (told - want[state]).abs() <= rounded,
-                        "{}: {told}, {}",
+                        (drawn - want[state]).abs() <= rounded,
+                        "{}: {drawn}, {}",
                         task["name"],
                         want[state]
                     );
@@ -156,9 +156,9 @@ fn any_window_is_told_span_by_span_or_in_sums_that_agree_with_all_spans() {
         let part = chance.below(1000) as f64 / 1000.0;
         let (from, length) = (part * 0.99 * duration, duration * 10_f64.powi(-(2 + chance.below(3) as i32)));
         let to = (from + length).min(duration);
-        let told = json(&view.body(&format!("/timeline?from={from}&to={to}")));
-        assert!(!told["exact_from_ns"].is_null(), "{from} to {to}");
-        same_times(&told, &by_spans(all, from, to), from, to);
+        let drawn = json(&view.body(&format!("/timeline?from={from}&to={to}")));
+        assert!(!drawn["exact_from_ns"].is_null(), "{from} to {to}");
+        same_times(&drawn, &by_spans(all, from, to), from, to);
     }
     let exact = json(&view.body(&format!("/timeline?from={}&to={}", 0.4 * duration, 0.401 * duration)));
     assert!(!exact["exact_from_ns"].is_null(), "a small window is drawn span by span");
@@ -185,7 +185,7 @@ fn at_rest(run: &Run, messages: u64) {
 
 /// A wait is shown even if it begins before, and ends after, all events that are read for a window.
 #[test]
-fn a_wait_that_began_long_before_a_window_and_goes_on_long_behind_it_is_told() {
+fn a_wait_that_began_long_before_a_window_and_goes_on_long_behind_it_is_drawn() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let net =
         "net small connect ([{<idle>} -> {<idle>}] | [{<n>} -> {<n = n + 1>}] .. [{<n>} -> {<n = n + 1>}]);";
@@ -200,9 +200,9 @@ fn a_wait_that_began_long_before_a_window_and_goes_on_long_behind_it_is_told() {
     let (from, to) = (0.5 * duration, 0.52 * duration);
     let part = json(&view.body(&format!("/timeline?from={from}&to={to}")));
     assert!(!part["exact_from_ns"].is_null(), "it is drawn span by span");
-    let told = by_spans(&part, from, to);
+    let drawn = by_spans(&part, from, to);
     let tasks = part["tasks"].as_array().expect("tasks");
-    let idle = told.iter().zip(tasks).find(|(_, task)| {
+    let idle = drawn.iter().zip(tasks).find(|(_, task)| {
         let streams = whole["report"]["components"].as_array().expect("components");
         let of = streams.iter().find(|of| of["path"] == task["component"]).expect("its component");
         of["work"]["messages_in"] == 2
@@ -317,7 +317,7 @@ fn near(one: Option<&Value>, other: Option<&Value>) -> bool {
 }
 
 #[test]
-fn the_page_of_a_run_that_goes_on_says_what_the_report_says() {
+fn the_page_of_a_run_that_goes_on_agrees_with_the_report() {
     let (mut run, reading) = live();
     feed(&mut run, 700);
     at_rest(&run, 700);
@@ -343,8 +343,8 @@ fn the_page_of_a_run_that_goes_on_says_what_the_report_says() {
         assert!(Instant::now() < until, "reports on a run at rest go on to change");
     };
     let same = |what: &str| {
-        let (said, told) = (page["report"].pointer(what), report.pointer(what));
-        assert!(near(said, told), "{what}: {said:?} on the page, {told:?} reported");
+        let (on_page, in_report) = (page["report"].pointer(what), report.pointer(what));
+        assert!(near(on_page, in_report), "{what}: {on_page:?} on the page, {in_report:?} reported");
     };
     for what in [
         "/throughput/messages_in",
@@ -371,11 +371,11 @@ fn the_page_of_a_run_that_goes_on_says_what_the_report_says() {
             "work/busy_ns",
             "work/service_ns",
         ] {
-            let told = component.pointer(&format!("/{what}"));
-            let said = pages[at].pointer(&format!("/{what}"));
+            let in_report = component.pointer(&format!("/{what}"));
+            let on_page = pages[at].pointer(&format!("/{what}"));
             assert!(
-                near(said, told),
-                "{} {what}: {said:?} on the page, {told:?} reported",
+                near(on_page, in_report),
+                "{} {what}: {on_page:?} on the page, {in_report:?} reported",
                 component["path"]
             );
         }
@@ -386,13 +386,13 @@ fn the_page_of_a_run_that_goes_on_says_what_the_report_says() {
 }
 
 #[test]
-fn it_listens_on_this_machine_alone_and_says_so() {
+fn an_address_beyond_this_machine_is_refused_with_advice() {
     let output = des_run::thalweg().args(["view", "--address", "0.0.0.0"]).output().expect("it starts");
-    let said = String::from_utf8_lossy(&output.stderr);
+    let stderr = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(2));
     assert!(
-        said.contains("127.0.0.1") && said.contains("ssh -L") && said.trim_end().lines().count() <= 3,
-        "{said}"
+        stderr.contains("127.0.0.1") && stderr.contains("ssh -L") && stderr.trim_end().lines().count() <= 3,
+        "{stderr}"
     );
 }
 

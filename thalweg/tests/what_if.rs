@@ -31,7 +31,7 @@ fn json(space: &str) -> Value {
 }
 
 #[test]
-fn a_recorded_run_is_replayed_or_said_to_be_beyond_the_replay() {
+fn a_recorded_run_is_replayed_or_reported_as_beyond_the_replay() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let space = recorded(folder.path(), &["--monitor", "full", "--keep"]);
     let answer = json(&space);
@@ -52,9 +52,9 @@ fn a_recorded_run_is_replayed_or_said_to_be_beyond_the_replay() {
         assert!(least <= gain && gain <= most && gain > -1.0, "{row}");
         assert!(row["words"].as_str().is_some_and(|words| !words.is_empty()));
     }
-    let said = String::from_utf8(what_if(&space, &[]).stdout).expect("text");
-    assert!(said.starts_with("Replayed the run as it was"), "{said}");
-    assert_eq!(believed, said.contains("changes were replayed"), "{said}");
+    let stdout = String::from_utf8(what_if(&space, &[]).stdout).expect("text");
+    assert!(stdout.starts_with("Replayed the run as it was"), "{stdout}");
+    assert_eq!(believed, stdout.contains("changes were replayed"), "{stdout}");
 }
 
 #[test]
@@ -64,8 +64,8 @@ fn what_was_not_recorded_is_not_replayed() {
     let answer = json(&space);
     assert!(answer["refused"].as_str().is_some_and(|why| why.contains("--monitor full --keep")), "{answer}");
     assert_eq!(answer["changes"], Value::Array(Vec::new()));
-    let said = String::from_utf8(what_if(&space, &[]).stdout).expect("text");
-    assert!(said.starts_with("Nothing is predicted: not every dispatch"), "{said}");
+    let stdout = String::from_utf8(what_if(&space, &[]).stdout).expect("text");
+    assert!(stdout.starts_with("Nothing is predicted: not every dispatch"), "{stdout}");
 }
 
 #[test]

@@ -116,17 +116,17 @@ const SPELT: usize = 3;
 
 impl fmt::Display for Action {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut said = Vec::new();
+        let mut parts = Vec::new();
         let mut moves = Vec::new();
         for Change { knob, from, to } in &self.changes {
             match knob {
-                Knob::Setting(name) => said.push(format!("{name} {from} → {to}")),
+                Knob::Setting(name) => parts.push(format!("{name} {from} → {to}")),
                 Knob::Worker { name, .. } => moves.push(format!("{name} from worker {from} to {to}")),
             }
         }
         let more = moves.len().saturating_sub(SPELT);
-        said.extend(moves.into_iter().take(SPELT));
-        f.write_str(&said.join(", "))?;
+        parts.extend(moves.into_iter().take(SPELT));
+        f.write_str(&parts.join(", "))?;
         match more {
             0 => Ok(()),
             1 => f.write_str(" and 1 more task"),

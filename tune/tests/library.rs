@@ -36,7 +36,7 @@ fn tune(pack: &str, processes: Vec<i32>, enough: impl Fn(&Seen) -> bool) -> (See
         orders: None,
     };
     let seen = std::cell::RefCell::new(Seen::default());
-    let mut tell = |said: &LibraryProgress<'_>| match said {
+    let mut report = |progress: &LibraryProgress<'_>| match progress {
         LibraryProgress::Decision(decision) => {
             eprintln!("{:.2} {} {} {}", decision.at, decision.what, decision.change, decision.why);
             let of = (decision.at, decision.what, decision.change.clone(), decision.why.clone());
@@ -53,7 +53,7 @@ fn tune(pack: &str, processes: Vec<i32>, enough: impl Fn(&Seen) -> bool) -> (See
         }
         LibraryProgress::Attached(_) => {}
     };
-    let result = tune_library(&library, &|| enough(&seen.borrow()), &mut tell);
+    let result = tune_library(&library, &|| enough(&seen.borrow()), &mut report);
     (seen.into_inner(), result)
 }
 
@@ -104,10 +104,10 @@ fn what_the_application_chose_is_left_alone() {
     let (seen, _) =
         tune(ours("pvm").expect("ours"), run.processes(), |seen| seen.has(What::Tried, "pvm.encoding"));
     assert!(!seen.has(What::Tried, "pvm.fragment"), "{:?}", seen.decisions);
-    let says = |(_, what, _, why): &(f64, What, String, String)| {
+    let is_pinned = |(_, what, _, why): &(f64, What, String, String)| {
         *what == What::Pinned && why.contains("pvm.fragment")
     };
-    assert!(seen.decisions.iter().any(says), "{:?}", seen.decisions);
+    assert!(seen.decisions.iter().any(is_pinned), "{:?}", seen.decisions);
     assert!(run.ended_well());
 }
 

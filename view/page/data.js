@@ -10,8 +10,8 @@
 /** @typedef {{from: number, to: number, streams: number[], points: number[], label: [number, number]}} GraphLine */
 /** @typedef {{depth: number|null, width: number, height: number, nodes: GraphNode[], edges: GraphLine[]}} Network */
 /** @typedef {{message: string, depth: number, parent: string|null, stream: string|null, writer: string|null, written_ns: number|null, reader: string|null, worker: number|string|null, read_ns: number|null, waited_ns: number|null, service_ns: number|null, fate: string}} Hop */
-/** @typedef {{times: any, story: {message: string, input: string|null, hops: Hop[], cut_short: boolean}}} Told */
-/** @typedef {{schema: string, version: number, report: any, text: string, networks: Network[], timeline: TimelineData, stories: Told[], settings: {name: string, value: string, default: string, range: string, about: string}[], calls: any, other: any, live: any}} PageData */
+/** @typedef {{times: any, story: {message: string, input: string|null, hops: Hop[], cut_short: boolean}}} ListedStory */
+/** @typedef {{schema: string, version: number, report: any, text: string, networks: Network[], timeline: TimelineData, stories: ListedStory[], settings: {name: string, value: string, default: string, range: string, about: string}[], calls: any, other: any, live: any}} PageData */
 
 /** Reads the data in the page; null if the page is served without data.
  * @returns {Promise<PageData|null>} */

@@ -1,4 +1,4 @@
 interface Window {
-  /** The page, for tests and for who looks into it with the browser's tools. */
+  /** The page, for tests and for a person who inspects it with the browser's tools. */
   thalweg?: import('./main.js').App;
 }

@@ -160,7 +160,7 @@ export class Graph {
     return this.network.nodes.findIndex((node) => inX >= node.x && inY >= node.y && inX <= node.x + node.width && inY <= node.y + node.height);
   }
   /** @param {number} n */
-  say(n) {
+  describe(n) {
     const node = this.network.nodes[n];
     if (!node) { byId('graph-said').textContent = ''; return; }
     const shares = this.shares(node);
@@ -176,7 +176,7 @@ export class Graph {
     canvas.addEventListener('wheel', (event) => { event.preventDefault(); this.zoom(Math.exp(-event.deltaY / 400), event.offsetX, event.offsetY); }, { passive: false });
     canvas.addEventListener('pointerdown', (event) => { held = { x: event.offsetX, y: event.offsetY, moved: false }; canvas.setPointerCapture(event.pointerId); });
     canvas.addEventListener('pointermove', (event) => {
-      if (!held) { this.say(this.nodeAt(event.offsetX, event.offsetY)); return; }
+      if (!held) { this.describe(this.nodeAt(event.offsetX, event.offsetY)); return; }
       if (Math.abs(event.offsetX - held.x) + Math.abs(event.offsetY - held.y) > 3) held.moved = true;
       if (!held.moved) return;
       this.x += event.offsetX - held.x;
@@ -200,7 +200,7 @@ export class Graph {
       else if (event.key === '-') this.zoom(0.8);
       else if ((event.key === 'n' || event.key === 'p') && count > 0) {
         this.focus = (this.focus + (event.key === 'n' ? 1 : count - 1) + (this.focus < 0 && event.key === 'p' ? 1 : 0)) % count;
-        this.say(this.focus);
+        this.describe(this.focus);
         this.app.draw();
       } else if (event.key === 'Enter' && this.focus >= 0) this.app.choose(this.network.nodes[this.focus].path);
       else return;

@@ -8,7 +8,7 @@ import { TimelineView } from './timeline.js';
 import { tabsOf, showTabs } from './tabs.js';
 import { Server } from './live.js';
 /** @typedef {import('./data.js').PageData} PageData */
-/** @typedef {import('./data.js').Told} Told */
+/** @typedef {import('./data.js').ListedStory} ListedStory */
 
 /** The state of the page: its data, the shown window of time, and the selection. */
 export class App {
@@ -23,9 +23,9 @@ export class App {
     this.paused = false;
     /** @type {string|null} */
     this.chosen = null;
-    /** @type {Told|null} */
+    /** @type {ListedStory|null} */
     this.lit = null;
-    /** @type {Told|null} */
+    /** @type {ListedStory|null} */
     this.held = null;
     this.tab = 'components';
     this.pending = false;
@@ -73,7 +73,7 @@ export class App {
     this.draw();
     if (!whole && performance.now() > this.nextLook) { this.nextLook = performance.now() + 1000; this.look(); }
     const live = data.live;
-    if (this.server && live && !live.running) this.server.say(data.report.window.state === 'killed' ? WORDS.killed : WORDS.ended);
+    if (this.server && live && !live.running) this.server.showState(data.report.window.state === 'killed' ? WORDS.killed : WORDS.ended);
   }
   /** The lanes of the time shown: those requested in more detail, or those of the page. @returns {{data: import('./data.js').TimelineData, spans: Spans}} */
   get lanes() {
@@ -162,39 +162,39 @@ export class App {
     if (components.length === 1 && whole && all > 0) return ['busy', 'input_wait', 'output_wait', 'ready'].map((key) => components[0].work.shares[key]);
     return all > 0 ? sums.map((sum) => sum / all) : null;
   }
-  /** @param {Told|null} told @param {boolean} hold */
-  light(told, hold) {
-    if (hold) this.held = told;
-    if (this.lit === told) return;
-    this.lit = told;
+  /** @param {ListedStory|null} entry @param {boolean} hold */
+  light(entry, hold) {
+    if (hold) this.held = entry;
+    if (this.lit === entry) return;
+    this.lit = entry;
     this.draw();
   }
-  /** The story of a message that a task read in a span, if the page has it. @param {string} task @param {number} start @param {number} end @returns {Told|null} */
+  /** The story of a message that a task read in a span, if the page has it. @param {string} task @param {number} start @param {number} end @returns {ListedStory|null} */
   storyOf(task, start, end) {
     const reads = (/** @type {import('./data.js').Hop} */ hop) => hop.reader === task && hop.read_ns !== null && hop.read_ns >= start - 1000 && hop.read_ns < end;
-    return this.data.stories.find((told) => told.story.hops.some(reads)) || null;
+    return this.data.stories.find((entry) => entry.story.hops.some(reads)) || null;
   }
   /** @param {number} by */
   nextStory(by) {
     const { stories } = this.data;
     if (stories.length === 0) return;
     const at = this.held ? stories.indexOf(this.held) : by > 0 ? -1 : 0;
-    const told = stories[(at + by + stories.length) % stories.length];
-    this.light(told, true);
-    this.lookAt(told);
+    const entry = stories[(at + by + stories.length) % stories.length];
+    this.light(entry, true);
+    this.lookAt(entry);
     if (this.tab === 'messages') showTabs(this);
   }
-  /** Moves the window to the time of a story. @param {Told} told */
-  lookAt(told) {
-    const times = told.story.hops.flatMap((hop) => [hop.written_ns, hop.read_ns === null ? null : hop.read_ns + (hop.service_ns || 0)]).filter((time) => time !== null);
+  /** Moves the window to the time of a story. @param {ListedStory} entry */
+  lookAt(entry) {
+    const times = entry.story.hops.flatMap((hop) => [hop.written_ns, hop.read_ns === null ? null : hop.read_ns + (hop.service_ns || 0)]).filter((time) => time !== null);
     if (times.length === 0) return;
     const [first, last] = [Math.min(.../** @type {number[]} */ (times)), Math.max(.../** @type {number[]} */ (times))];
     const margin = Math.max(1000, (last - first) * 0.15);
     this.show(first - margin, last + margin);
   }
-  /** @param {string} message @returns {Promise<Told|null>} */
+  /** @param {string} message @returns {Promise<ListedStory|null>} */
   async ask(message) {
-    const here = this.data.stories.find((told) => told.story.message === message || told.story.hops.some((hop) => hop.message === message));
+    const here = this.data.stories.find((entry) => entry.story.message === message || entry.story.hops.some((hop) => hop.message === message));
     return here || (this.server ? this.server.story(message) : null);
   }
   /** @param {string} name */

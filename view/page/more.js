@@ -107,11 +107,11 @@ export function compare(app) {
     row(WORDS.rate, old.throughput.entry_per_s, now.throughput.entry_per_s, rate), row(WORDS.out, old.throughput.exit_per_s, now.throughput.exit_per_s, rate),
     row('p50', of(old).p50, of(now).p50, duration), row('p99', of(old).p99, of(now).p99, duration), row(WORDS.seen, old.window.duration_ns, now.window.duration_ns, duration),
     row(WORDS.lost, old.window.lost, now.window.lost, count), row(WORDS.cost, old.overhead.share, now.overhead.share, share)]);
-  const said = [[WORDS.limitedBefore, old.verdict.text], [WORDS.limitsNow, now.verdict.text]];
-  const told = other.comparison;
-  if (told) {
-    const surely = told.least === null ? '' : ` (${signed(told.least)} – ${signed(told.most)}, ${WORDS.surely})`;
-    said.unshift([WORDS.flow, `${signed(told.gain)}${surely}`], ...told.because.map((/** @type {string} */ text) => [WORDS.because, text]));
+  const terms = [[WORDS.limitedBefore, old.verdict.text], [WORDS.limitsNow, now.verdict.text]];
+  const comparison = other.comparison;
+  if (comparison) {
+    const surely = comparison.least === null ? '' : ` (${signed(comparison.least)} – ${signed(comparison.most)}, ${WORDS.surely})`;
+    terms.unshift([WORDS.flow, `${signed(comparison.gain)}${surely}`], ...comparison.because.map((/** @type {string} */ text) => [WORDS.because, text]));
   }
   const names = [...new Set([...old.components, ...now.components].map((component) => component.path))];
   const find = (/** @type {any} */ report, /** @type {string} */ path) => report.components.find((/** @type {any} */ component) => component.path === path);
@@ -123,8 +123,8 @@ export function compare(app) {
     return [path, cell(get(a, (work) => work.messages_in), count), cell(get(b, (work) => work.messages_in), count), cell(get(a, busy), share), cell(get(b, busy), share), cell(s, duration), cell(t, duration), part(s, t)];
   });
   const heads = [WORDS.component, ...[WORDS.readCount, WORDS.states[0], WORDS.aMessage].flatMap((word) => [`${word}, ${WORDS.older}`, `${word}, ${WORDS.newer}`]), WORDS.difference];
-  const parts = [make('dl', { id: 'compared' }, ...said.flatMap(([term, text]) => [make('dt', {}, term), make('dd', {}, text)])), strips(app, other), figures, table(WORDS.compareOf, heads, rows)];
-  if (told && told.differences.length > 0) parts.push(table(WORDS.differsOf, [WORDS.what, WORDS.older, WORDS.newer], told.differences.map((/** @type {any} */ one) => [one.what, one.old, one.new])));
+  const parts = [make('dl', { id: 'compared' }, ...terms.flatMap(([term, text]) => [make('dt', {}, term), make('dd', {}, text)])), strips(app, other), figures, table(WORDS.compareOf, heads, rows)];
+  if (comparison && comparison.differences.length > 0) parts.push(table(WORDS.differsOf, [WORDS.what, WORDS.older, WORDS.newer], comparison.differences.map((/** @type {any} */ one) => [one.what, one.old, one.new])));
   return parts;
 }
 

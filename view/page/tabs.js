@@ -198,17 +198,17 @@ function matrix(edges) {
 
 /** @param {App} app @returns {Node[]} */
 function messages(app) {
-  const inWindow = (/** @type {any} */ told) => told.story.hops.some((/** @type {any} */ hop) => hop.written_ns !== null && hop.written_ns <= app.to && (hop.read_ns ?? hop.written_ns) + (hop.service_ns || 0) >= app.from);
-  const shown = app.data.stories.map((told, n) => ({ told, n })).filter(({ told }) => inWindow(told) && told.story.hops.some((hop) => app.chosen === null || app.holds((hop.reader || '').split('[')[0])));
-  const list = table(WORDS.storiesOf, [WORDS.message, WORDS.entered, WORDS.total, WORDS.service, WORDS.hops], shown.map(({ told }) => [told.story.message,
-    cell(told.story.hops.length > 0 ? told.story.hops[0].written_ns : null, duration), cell(told.times && told.times.end_to_end_ns, duration), cell(told.times && told.times.service_ns, duration), cell(told.story.hops.length, count)]));
+  const inWindow = (/** @type {any} */ entry) => entry.story.hops.some((/** @type {any} */ hop) => hop.written_ns !== null && hop.written_ns <= app.to && (hop.read_ns ?? hop.written_ns) + (hop.service_ns || 0) >= app.from);
+  const shown = app.data.stories.map((entry, n) => ({ entry, n })).filter(({ entry }) => inWindow(entry) && entry.story.hops.some((hop) => app.chosen === null || app.holds((hop.reader || '').split('[')[0])));
+  const list = table(WORDS.storiesOf, [WORDS.message, WORDS.entered, WORDS.total, WORDS.service, WORDS.hops], shown.map(({ entry }) => [entry.story.message,
+    cell(entry.story.hops.length > 0 ? entry.story.hops[0].written_ns : null, duration), cell(entry.times && entry.times.end_to_end_ns, duration), cell(entry.times && entry.times.service_ns, duration), cell(entry.story.hops.length, count)]));
   [...list.tBodies[0].rows].forEach((row, at) => {
-    const told = shown[at].told;
+    const entry = shown[at].entry;
     row.tabIndex = 0;
-    if (app.lit === told) row.className = 'chosen';
-    row.addEventListener('pointerenter', () => app.light(told, false));
+    if (app.lit === entry) row.className = 'chosen';
+    row.addEventListener('pointerenter', () => app.light(entry, false));
     row.addEventListener('pointerleave', () => app.light(app.held, false));
-    const choose = () => { app.light(told, true); app.lookAt(told); showTabs(app); };
+    const choose = () => { app.light(entry, true); app.lookAt(entry); showTabs(app); };
     row.addEventListener('click', choose);
     row.addEventListener('keydown', (event) => { if (event.key === 'Enter') choose(); });
   });
@@ -217,17 +217,17 @@ function messages(app) {
   const ask = make('form', {}, make('label', {}, `${WORDS.ask} `, field), ' ', make('button', { type: 'submit' }, '→'), ' ', answer);
   ask.addEventListener('submit', (event) => {
     event.preventDefault();
-    app.ask(field.value.trim()).then((told) => {
-      if (told) { app.light(told, true); app.lookAt(told); showTabs(app); return; }
+    app.ask(field.value.trim()).then((entry) => {
+      if (entry) { app.light(entry, true); app.lookAt(entry); showTabs(app); return; }
       const command = `thalweg message ${app.data.report.space.path} ${field.value.trim()}`;
       answer.replaceChildren(`${WORDS.askMissing} `, make('code', {}, command), ' ', copies(command));
     });
   });
   const parts = [ask, list];
-  const told = app.held;
-  if (told) {
-    const rows = told.story.hops.map((hop) => [`${'  '.repeat(Math.min(hop.depth, 20))}${hop.message}`, hop.writer || '', cell(hop.written_ns, duration), cell(hop.waited_ns, duration), hop.reader || '', hop.worker === null ? '' : String(hop.worker), cell(hop.service_ns, duration), hop.fate]);
-    parts.push(table(`${WORDS.message} ${told.story.message}`, [WORDS.message, WORDS.written, WORDS.at, WORDS.waited, WORDS.readBy, WORDS.worker, WORDS.service, WORDS.fate], rows));
+  const entry = app.held;
+  if (entry) {
+    const rows = entry.story.hops.map((hop) => [`${'  '.repeat(Math.min(hop.depth, 20))}${hop.message}`, hop.writer || '', cell(hop.written_ns, duration), cell(hop.waited_ns, duration), hop.reader || '', hop.worker === null ? '' : String(hop.worker), cell(hop.service_ns, duration), hop.fate]);
+    parts.push(table(`${WORDS.message} ${entry.story.message}`, [WORDS.message, WORDS.written, WORDS.at, WORDS.waited, WORDS.readBy, WORDS.worker, WORDS.service, WORDS.fate], rows));
   }
   return parts;
 }

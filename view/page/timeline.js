@@ -91,7 +91,7 @@ export class TimelineView {
     this.gaps(context, rows, axis, width, height, colour);
     this.story(context, rows, axis, colour);
     this.strip(colour);
-    this.says();
+    this.describeWindow();
     if (rows.length === 0 || this.app.data.timeline.duration_ns <= 0) this.empty(context, width, colour);
   }
   /** @param {CanvasRenderingContext2D} context @param {number} width @param {Record<string, string>} colour */
@@ -100,7 +100,7 @@ export class TimelineView {
     context.font = '13px system-ui, sans-serif';
     context.fillText(WORDS.nothingHere + WORDS.noEvents, 12, 60, width - 24);
   }
-  says() {
+  describeWindow() {
     const { from, to } = this.app;
     const exact = this.app.lanes.spans.exactFrom;
     const detail = exact <= from ? WORDS.exact : exact >= to ? WORDS.summed : WORDS.partlySummed;
@@ -235,8 +235,8 @@ export class TimelineView {
   }
   /** Highlights a message's story: the spans in which it waited and ran. @param {CanvasRenderingContext2D} context @param {Row[]} rows @param {number} top @param {Record<string, string>} colour */
   story(context, rows, top, colour) {
-    const told = this.app.lit;
-    if (!told) return;
+    const entry = this.app.lit;
+    if (!entry) return;
     const width = this.canvas.clientWidth;
     /** @type {Map<string, number>} */
     const places = new Map();
@@ -248,7 +248,7 @@ export class TimelineView {
     context.strokeStyle = colour.story;
     context.fillStyle = colour.story;
     context.lineWidth = 2;
-    for (const hop of told.story.hops) {
+    for (const hop of entry.story.hops) {
       if (hop.written_ns === null) continue;
       const from = this.x(hop.written_ns, width);
       const place = (hop.reader !== null && places.get(hop.reader)) || places.get(`w${hop.worker}`);
@@ -327,7 +327,7 @@ export class TimelineView {
   hover(x, y) {
     const found = x < NAMES ? null : this.spanAt(x, y);
     this.hovering = found !== null && found.n >= 0;
-    if (!found || found.n < 0 || !found.row.lane) { this.app.light(this.app.held, false); this.says(); return; }
+    if (!found || found.n < 0 || !found.row.lane) { this.app.light(this.app.held, false); this.describeWindow(); return; }
     const { row, n } = found;
     const lane = /** @type {Lane} */ (row.lane);
     const { tasks, spans: columns } = this.app.lanes.data;
@@ -336,8 +336,8 @@ export class TimelineView {
     const peer = columns.peer[at] >= 0 ? ` ${WORDS.waitsFor} ${tasks[columns.peer[at]].name}` : '';
     const read = lane.state[n] === 0 && columns.count[at] > 0 ? `, ${WORDS.reads} ${count(columns.count[at])} ${WORDS.messages}, ${columns.stream[at]}:${columns.first[at]} …` : '';
     byId('timeline-said').textContent = `${task.name}: ${WORDS.stateTexts[lane.state[n]]}${peer}, ${WORDS.at} ${duration(lane.start[n])}, ${WORDS.lasted} ${duration(lane.end[n] - lane.start[n])}${read}`;
-    const told = lane.state[n] === 0 ? this.app.storyOf(task.name, lane.start[n], lane.end[n]) : null;
-    this.app.light(told || this.app.held, false);
+    const entry = lane.state[n] === 0 ? this.app.storyOf(task.name, lane.start[n], lane.end[n]) : null;
+    this.app.light(entry || this.app.held, false);
   }
   listen() {
     const { canvas, overview } = this;
@@ -372,7 +372,7 @@ export class TimelineView {
         this.app.light(this.app.lit, true);
       }
     });
-    canvas.addEventListener('pointerleave', () => { this.hovering = false; this.app.light(this.app.held, false); this.says(); });
+    canvas.addEventListener('pointerleave', () => { this.hovering = false; this.app.light(this.app.held, false); this.describeWindow(); });
     const inStrip = (/** @type {number} */ x) => ((x - NAMES) / Math.max(1, overview.clientWidth - NAMES)) * this.app.data.timeline.duration_ns;
     /** @type {number|null} */
     let begun = null;

@@ -41,12 +41,12 @@ export function showVerdict(app) {
 function actionOf(app, action) {
   const command = commandOf(action);
   const gain = (action.set || action.run).gain;
-  const said = gain === null || gain === undefined ? '' : ` (${WORDS.predicted} +${share(gain)})`;
+  const predicted = gain === null || gain === undefined ? '' : ` (${WORDS.predicted} +${share(gain)})`;
   const can = app.server && app.data.live && app.data.live.running && (action.set || action.run.command === 'set');
   const does = can
     ? button(WORDS.apply, () => app.server && app.server.apply(action), { 'aria-label': `${WORDS.apply}: ${command}` })
     : copies(command);
-  return make('span', {}, make('code', {}, command), said, ' ', does);
+  return make('span', {}, make('code', {}, command), predicted, ' ', does);
 }
 
 /** A button that copies a command. @param {string} command @returns {HTMLElement} */

@@ -116,7 +116,7 @@ impl Levels {
     }
 
     /// For each task, whether the sums cover its time until `tick`.
-    pub(crate) fn tells(&self, tick: u64) -> Vec<bool> {
+    pub(crate) fn covers(&self, tick: u64) -> Vec<bool> {
         let reaches = |summary: &Summary| {
             summary.begin_of(0).saturating_add(summary.cells().len() as u64 * summary.width()) >= tick
         };
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_told_at_a_windows_edges_is_known_from_sums() {
+    fn what_events_lack_at_a_windows_edges_is_known_from_sums() {
         let mut chance = Chance::new(31);
         let (mut exact, mut rounds) = (0, 0);
         for _ in 0..400 {
@@ -177,18 +177,18 @@ mod tests {
                 (Some(&first), Some(&last)) => all[first..=last].to_vec(),
                 _ => Vec::new(),
             };
-            let mut told = filled(&summary, &known, from, to);
-            told.extend(&known);
-            told.sort_by_key(|part| part.1);
-            assert!(told.windows(2).all(|two| two[0].2 <= two[1].1), "one after the other: {told:?}");
-            let (told, want) = (by_state(&clipped(&told, from, to)), by_state(&clipped(&all, from, to)));
+            let mut parts = filled(&summary, &known, from, to);
+            parts.extend(&known);
+            parts.sort_by_key(|part| part.1);
+            assert!(parts.windows(2).all(|two| two[0].2 <= two[1].1), "one after the other: {parts:?}");
+            let (sums, want) = (by_state(&clipped(&parts, from, to)), by_state(&clipped(&all, from, to)));
             rounds += 1;
-            exact += u64::from(told == want);
+            exact += u64::from(sums == want);
             // Only the first and the last cell of the window also contain time outside of it.
             for state in 0..STATES {
                 assert!(
-                    told[state].abs_diff(want[state]) <= 2 * width,
-                    "{told:?}, {want:?}, cells of {width}"
+                    sums[state].abs_diff(want[state]) <= 2 * width,
+                    "{sums:?}, {want:?}, cells of {width}"
                 );
             }
         }
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_read_around_a_window_tells_all_of_it() {
+    fn what_is_read_around_a_window_covers_all_of_it() {
         let mut chance = Chance::new(32);
         for _ in 0..400 {
             let mut summary = Summary::new(0, 64, 1 << 12);

@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn a_window_of_any_length_holds_what_the_spans_in_it_say_and_is_drawn_from_few_cells() {
+    fn a_window_of_any_length_has_the_sums_of_its_spans_and_is_drawn_from_few_cells() {
         let (levels, spans) = made();
         let whole = (levels.end - levels.zero) as f64 * levels.ns_per_tick;
         for divided in [1, 3, 10, 100, 1000] {
@@ -244,11 +244,14 @@ mod tests {
                             .filter(|span| span.0 == lane && span.1 as usize == state)
                             .map(|span| span.3.min(behind).saturating_sub(span.2.max(first)))
                             .sum();
-                        let told: u64 =
+                        let summed: u64 =
                             task.sums.iter().skip(state).step_by(STATES).map(|&part| u64::from(part)).sum();
-                        let told = told as f64 * width as f64 / 1000.0;
+                        let summed = summed as f64 * width as f64 / 1000.0;
                         let rounded = cells as f64 * width as f64 / 2000.0 + 1.0;
-                        assert!((told - counted as f64).abs() <= rounded, "{told} summed, {counted} counted");
+                        assert!(
+                            (summed - counted as f64).abs() <= rounded,
+                            "{summed} summed, {counted} counted"
+                        );
                     }
                     assert!(
                         process.sums_from_ns <= from && from - process.sums_from_ns < process.step_ns * 1.001

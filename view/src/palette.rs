@@ -81,7 +81,7 @@ mod tests {
     ];
 
     #[test]
-    fn states_are_told_apart_by_every_colour_vision() {
+    fn states_differ_for_every_colour_vision() {
         let themes = in_style("busy").len();
         assert!(themes >= 2, "light and dark");
         for theme in 0..themes {

@@ -216,7 +216,7 @@ mod tests {
     use thalweg_chance::Chance;
 
     #[test]
-    fn cells_hold_what_a_count_of_every_tick_says() {
+    fn cells_equal_a_count_of_every_tick() {
         let mut chance = Chance::new(29);
         for round in 0..200 {
             let (origin, cells_max) = (chance.below(50), 1 << (1 + chance.below(5)));

@@ -67,8 +67,8 @@ struct How {
     remembers: bool,
     /// The times between which spans are kept; `None` if they are kept at all times.
     within: Option<(u64, u64)>,
-    /// For each lane, whether the sums tell its states after the window.
-    told_by_sums: Vec<bool>,
+    /// For each lane, whether the sums have its states after the window.
+    covered_by_sums: Vec<bool>,
     /// The largest number of cells of a lane's summary.
     lane_cells: usize,
     /// The end of the time of which events were read.
@@ -195,7 +195,7 @@ impl Timeline {
             spans_max: spans_max.max(1),
             remembers: false,
             within: None,
-            told_by_sums: Vec::new(),
+            covered_by_sums: Vec::new(),
             lane_cells: CELLS_MAX,
             until: 0,
             zero: None,
@@ -228,7 +228,7 @@ impl Timeline {
         timeline.how.zero = Some(levels.zero);
         timeline.how.within = Some((from, to));
         timeline.how.remembers = true;
-        timeline.how.told_by_sums = levels.tells(to);
+        timeline.how.covered_by_sums = levels.covers(to);
         for task in &levels.known {
             let lane = timeline.lanes.len() as u32;
             match task.replica {
@@ -585,7 +585,7 @@ impl Timeline {
         let mut spans = Vec::new();
         for open in moment.open {
             let Some(&lane) = self.by_task.get(&open.task) else { continue };
-            if self.how.told_by_sums.get(lane as usize) == Some(&true) {
+            if self.how.covered_by_sums.get(lane as usize) == Some(&true) {
                 continue;
             }
             let span = |state, start: u64, end: u64| Span {

@@ -76,7 +76,7 @@ fn damaged(text: &str, chance: &mut Chance) -> String {
 }
 
 #[test]
-fn damaged_descriptions_are_refused_in_words_or_mean_what_they_say() {
+fn damaged_descriptions_are_refused_or_read_as_written() {
     let texts = texts();
     let mut chance = Chance::new(7);
     let (mut refused, mut taken) = (0, 0);

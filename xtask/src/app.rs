@@ -29,7 +29,7 @@ const APPS: [App; 6] = [
         package: "app-ant",
         network: "apps/ant/ant.snet",
         ends: |folder| Ok(with_output(input("apps/ant/ant.jsonl"), &folder.join("schedule.jsonl"))),
-        check: |folder| told("the schedule is in", &folder.join("schedule.jsonl")),
+        check: |folder| print_place("the schedule is in", &folder.join("schedule.jsonl")),
     },
     App {
         name: "audio",
@@ -37,7 +37,7 @@ const APPS: [App; 6] = [
         package: "app-audio",
         network: "apps/audio/audio.snet",
         ends: audio_ends,
-        check: |folder| told("the sound is in", &folder.join("chirp.wav")),
+        check: |folder| print_place("the sound is in", &folder.join("chirp.wav")),
     },
     App {
         name: "des",
@@ -69,7 +69,7 @@ const APPS: [App; 6] = [
         package: "app-rt",
         network: "apps/rt/rt.snet",
         ends: rt_ends,
-        check: |folder| told("the pictures are in", &folder.join("pictures")),
+        check: |folder| print_place("the pictures are in", &folder.join("pictures")),
     },
 ];
 
@@ -216,7 +216,7 @@ fn rt_ends(folder: &Path) -> Result<Vec<OsString>> {
     Ok(ends)
 }
 
-fn told(what: &str, path: &Path) -> Result<()> {
+fn print_place(what: &str, path: &Path) -> Result<()> {
     println!("{what} {}", path.display());
     Ok(())
 }

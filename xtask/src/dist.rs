@@ -116,10 +116,10 @@ pub(crate) fn make(into: &Path) -> Result<PathBuf> {
 
 /// The archive's name, such as `thalweg-0.1.0-x86_64-linux`: the program's version and its platform.
 fn name(program: &Path) -> Result<String> {
-    let said = Command::new(program).arg("--version").output().context("could not start thalweg")?.stdout;
-    let said = String::from_utf8(said)?;
-    let Some(version) = said.trim().strip_prefix("thalweg ") else {
-        bail!("thalweg --version says `{said}`")
+    let printed = Command::new(program).arg("--version").output().context("could not start thalweg")?.stdout;
+    let printed = String::from_utf8(printed)?;
+    let Some(version) = printed.trim().strip_prefix("thalweg ") else {
+        bail!("thalweg --version says `{printed}`")
     };
     Ok(format!("thalweg-{version}-{}-{}", std::env::consts::ARCH, std::env::consts::OS))
 }

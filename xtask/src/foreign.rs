@@ -64,10 +64,10 @@ fn folder() -> Result<PathBuf> {
 fn quiet(command: &mut Command) -> Result<String> {
     let output =
         command.output().with_context(|| format!("could not start `{}`", process::shown(command)))?;
-    let said =
+    let text =
         String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
     if !output.status.success() {
-        let lines: Vec<&str> = said.lines().collect();
+        let lines: Vec<&str> = text.lines().collect();
         bail!(
             "`{}`: {}: {}",
             process::shown(command),
@@ -75,7 +75,7 @@ fn quiet(command: &mut Command) -> Result<String> {
             lines[lines.len().saturating_sub(8)..].join(" / ")
         );
     }
-    Ok(said)
+    Ok(text)
 }
 
 fn sh(folder: &Path, script: &str) -> Result<String> {
@@ -152,9 +152,10 @@ fn own_tests_of_memcached(made: &Memcached) -> Result<String> {
     let run = |command: &mut Command| -> Result<(usize, String)> {
         let tests = "for t in $(ls t/00-startup.t t/basics.t t/binary.t t/cas.t t/expirations.t t/flush-all.t t/getset.t t/incrdecr.t \
                      t/lru.t t/noreply.t t/stats.t t/touch.t t/verbosity.t 2>/dev/null); do list=\"$list $t\"; done; ./testapp && prove $list";
-        let said = quiet(command.args(["-ec", tests]).current_dir(&made.instrumented))?;
-        let passed = said.lines().filter(|line| line.starts_with("ok ")).count();
-        let last = said.lines().rev().find(|line| line.starts_with("Files=")).unwrap_or_default().to_owned();
+        let output = quiet(command.args(["-ec", tests]).current_dir(&made.instrumented))?;
+        let passed = output.lines().filter(|line| line.starts_with("ok ")).count();
+        let last =
+            output.lines().rev().find(|line| line.starts_with("Files=")).unwrap_or_default().to_owned();
         Ok((passed, last))
     };
     let mut with = Command::new("sh");
@@ -290,8 +291,8 @@ fn start_memcached(folder: &Path, library: Option<&Path>, spaces: &Spaces) -> Re
 /// `files` finds.
 fn gcov_counts(folder: &Path, files: &str) -> Result<BTreeMap<String, u64>> {
     let mut counted: BTreeMap<String, u64> = BTreeMap::new();
-    let told = sh(folder, &format!("gcov --json-format --stdout $({files})"))?;
-    for line in told.lines().filter(|line| line.starts_with('{')) {
+    let reports = sh(folder, &format!("gcov --json-format --stdout $({files})"))?;
+    for line in reports.lines().filter(|line| line.starts_with('{')) {
         let report: serde_json::Value = serde_json::from_str(line)?;
         for file in report["files"].as_array().into_iter().flatten() {
             for function in file["functions"].as_array().into_iter().flatten() {
@@ -324,12 +325,12 @@ fn counts_of_memcached(made: &Memcached) -> Result<String> {
             operation["count"].as_u64().unwrap_or(0);
     }
     for (name, count) in counted.iter().filter(|(_, count)| **count > 0) {
-        let told = recorded.remove(name.as_str()).unwrap_or(0);
+        let probed = recorded.remove(name.as_str()).unwrap_or(0);
         // A call is recorded when it ends; the outermost calls of the program's threads do not end.
-        match count.checked_sub(told) {
+        match count.checked_sub(probed) {
             Some(0) => {}
             Some(1..=2) => not_ended.push(name.clone()),
-            _ => bail!("{name}: gcov counts {count}, `thalweg calls` {told}"),
+            _ => bail!("{name}: gcov counts {count}, `thalweg calls` {probed}"),
         }
         functions += 1;
         all += count;
@@ -368,7 +369,7 @@ fn by_turns(mut one: impl FnMut(bool) -> Result<f64>) -> Result<(f64, f64)> {
     Ok((median(&mut without), median(&mut with)))
 }
 
-fn told(unit: &str, (without, with): (f64, f64)) -> String {
+fn costs_text(unit: &str, (without, with): (f64, f64)) -> String {
     format!("{without:.2} {unit} of processor time without, {with:.2} with: {:.2} times", with / without)
 }
 
@@ -383,7 +384,7 @@ fn cost_of_memcached(made: &Memcached) -> Result<String> {
         requests(port, TIMED, b"get key\r\n", b"END\r\n")?;
         Ok((server.processor_time()? - before) * 1e6 / TIMED as f64)
     })?;
-    Ok(told("µs a request", figures))
+    Ok(costs_text("µs a request", figures))
 }
 
 /// The sources of mini-redis from crates.io, with a line that adds Thalweg's layer for `tracing`.
@@ -457,8 +458,8 @@ fn cargo_in(folder: &Path) -> Result<Command> {
 fn own_tests_of_mini_redis(folder: &Path) -> Result<String> {
     let spaces = Spaces::new("mini-redis-tests")?;
     let mut test = cargo_in(folder)?;
-    let said = quiet(test.args(["test", "--release", "--tests"]).env("THALWEG_SPACES", &spaces.path))?;
-    let passed: u64 = said
+    let output = quiet(test.args(["test", "--release", "--tests"]).env("THALWEG_SPACES", &spaces.path))?;
+    let passed: u64 = output
         .lines()
         .filter_map(|line| line.strip_prefix("test result: ok. ")?.split(' ').next()?.parse::<u64>().ok())
         .sum();
@@ -526,7 +527,7 @@ fn cost_of_mini_redis(folder: &Path) -> Result<String> {
         requests(port, TIMED, GET, b"value\r\n")?;
         Ok((server.processor_time()? - before) * 1e6 / TIMED as f64)
     })?;
-    Ok(told("µs a request", figures))
+    Ok(costs_text("µs a request", figures))
 }
 
 /// Measures a script of statements in a database in memory, once with all methods recorded and once with
@@ -554,19 +555,19 @@ fn cost_of_h2() -> Result<String> {
             .arg(&database)
             .args(["org.h2.tools.RunScript", "-url", "jdbc:h2:mem:one", "-script"])
             .arg(&script);
-        let said = quiet(command.env("THALWEG_SPACES", &spaces.path))?;
+        let output = quiet(command.env("THALWEG_SPACES", &spaces.path))?;
         if with {
-            let told = spaces.calls()?;
-            calls = told["calls"].as_u64().unwrap_or(0) + told["lost"].as_u64().unwrap_or(0);
+            let counts = spaces.calls()?;
+            calls = counts["calls"].as_u64().unwrap_or(0) + counts["lost"].as_u64().unwrap_or(0);
         }
-        processor_time_told(&said)
+        processor_time_printed(&output)
     })?;
-    Ok(format!("{}; {calls} calls", told("s", figures)))
+    Ok(format!("{}; {calls} calls", costs_text("s", figures)))
 }
 
 /// Parses the line about child processes that the shell's `times` prints, such as `0m1.230s 0m0.120s`.
-fn processor_time_told(said: &str) -> Result<f64> {
-    let line = said
+fn processor_time_printed(output: &str) -> Result<f64> {
+    let line = output
         .lines()
         .rfind(|line| line.contains('m') && line.ends_with('s'))
         .context("`times` tells two lines")?;

@@ -70,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_committed_is_what_the_kinds_say() {
+    fn committed_files_agree_with_the_kinds() {
         committed::assert_up_to_date(files().unwrap(), "kinds");
     }
 

@@ -211,7 +211,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_committed_is_what_the_layout_says() {
+    fn committed_files_agree_with_the_layout() {
         committed::assert_up_to_date(files().unwrap(), "layout");
     }
 

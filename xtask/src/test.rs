@@ -410,8 +410,8 @@ fn foreign(count: &mut Count) -> Result<()> {
     let sentences = foreign::tried()?;
     for (name, result) in sentences {
         match result {
-            Ok(told) => {
-                println!("   {name}: {told}");
+            Ok(sentence) => {
+                println!("   {name}: {sentence}");
                 count.passed += 1;
             }
             Err(why) => {

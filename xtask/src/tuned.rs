@@ -168,7 +168,7 @@ impl Case {
             let file = folder.join("tuned.settings");
             tuned.push(self.time(&input, START, &folder, Some(&file))?);
             let text = std::fs::read_to_string(&file);
-            kept = told(&text.with_context(|| format!("cannot read {}", file.display()))?);
+            kept = settings_text(&text.with_context(|| format!("cannot read {}", file.display()))?);
             let file = file.display().to_string();
             let mut start = START.to_vec();
             start.extend(["--settings", &file]);
@@ -232,14 +232,14 @@ pub(crate) fn start_tuner(program: &Path, space: &Path, file: &Path) -> std::io:
 }
 
 /// A short description of the settings that a tuner saved.
-pub(crate) fn told(settings: &str) -> String {
+pub(crate) fn settings_text(settings: &str) -> String {
     let lines = settings.lines().filter(|line| !line.starts_with('#') && !line.is_empty());
     let (moves, settings): (Vec<&str>, Vec<&str>) = lines.partition(|line| line.starts_with("task/"));
-    let mut said: Vec<String> = settings.iter().map(|setting| format!("`{setting}`")).collect();
+    let mut parts: Vec<String> = settings.iter().map(|setting| format!("`{setting}`")).collect();
     if !moves.is_empty() {
-        said.push(format!("{} tasks moved", moves.len()));
+        parts.push(format!("{} tasks moved", moves.len()));
     }
-    if said.is_empty() { "nothing".to_owned() } else { said.join(", ") }
+    if parts.is_empty() { "nothing".to_owned() } else { parts.join(", ") }
 }
 
 fn median(mut times: Vec<f64>) -> f64 {

@@ -131,8 +131,8 @@ impl Bench {
         ]);
         test.args(["--", "--ignored", "--nocapture"]);
         let output = test.output()?;
-        let said = String::from_utf8_lossy(&output.stderr);
-        for line in said.lines().filter(|line| line.contains(" components in ")) {
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        for line in stderr.lines().filter(|line| line.contains(" components in ")) {
             let (what, took) = line.split_once(": ").context("what: how long")?;
             let took = took.split(',').next().unwrap_or_default();
             let ms = match took.strip_suffix("ms") {
@@ -309,9 +309,9 @@ impl Bench {
              worked.sort((a, b) => a - b); return [n / ((performance.now() - begun) / 1000), worked[worked.length >> 1], app.timeline.items]; })()",
         );
         let figure = |at: usize| measured[at].as_f64().unwrap_or(f64::NAN);
-        let said =
+        let text =
             format!("{:.0} a second; {:.1} ms of drawing each; {} items", figure(0), figure(1), figure(2));
-        row(what, &said, "≥ 50 a second", figure(0) >= 50.0);
+        row(what, &text, "≥ 50 a second", figure(0) >= 50.0);
         Ok(())
     }
 
@@ -336,7 +336,7 @@ impl Bench {
                 let seconds = took.elapsed().as_secs_f64();
                 let share = (after - before) / seconds;
                 let sent = (all.iter().map(Viewer::taken).sum::<u64>() - begun) as f64 / seconds / 1e6;
-                let said = format!(
+                let text = format!(
                     "{:.1} % of a processor, {:.0} MB, {sent:.1} MB/s",
                     share * 100.0,
                     most as f64 / 1e6
@@ -347,7 +347,7 @@ impl Bench {
                     format!("≤ {} %, ≤ {bytes} MB", part * 100.0)
                 };
                 let is_met = viewers == 0 || (share <= part && most <= bytes * 1_000_000);
-                row(&format!("the server with {viewers} viewers, DES at {what}"), &said, &goal, is_met);
+                row(&format!("the server with {viewers} viewers, DES at {what}"), &text, &goal, is_met);
             }
         }
         Ok(())
@@ -360,14 +360,14 @@ impl Bench {
             let run = Live::start(&self.folder.join("live"), &[])?;
             std::thread::sleep(Duration::from_secs(1));
             let messages = |seconds: f64| -> Result<f64> {
-                let told = || -> Result<f64> {
+                let messages_in = || -> Result<f64> {
                     let output = thalweg().arg("report").arg(&run.space).arg("--json").output()?;
                     let report: serde_json::Value = serde_json::from_slice(&output.stdout)?;
                     report["throughput"]["messages_in"].as_f64().context("messages")
                 };
-                let (before, cpu) = (told()?, spent(run.pid())?.0);
+                let (before, cpu) = (messages_in()?, spent(run.pid())?.0);
                 std::thread::sleep(Duration::from_secs_f64(seconds));
-                Ok((spent(run.pid())?.0 - cpu) / (told()? - before).max(1.0))
+                Ok((spent(run.pid())?.0 - cpu) / (messages_in()? - before).max(1.0))
             };
             let looked_at = || -> Result<f64> {
                 let view = View::start(&run.space, &["--every", "100ms"])?;
@@ -386,10 +386,10 @@ impl Bench {
         let ratio = median(ratios.clone());
         let (least, most) =
             ratios.iter().fold((f64::INFINITY, 0.0_f64), |(a, b), &one| (a.min(one), b.max(one)));
-        let said = format!("{ratio:.3} × ({least:.3}–{most:.3}, {})", ratios.len());
+        let text = format!("{ratio:.3} × ({least:.3}–{most:.3}, {})", ratios.len());
         row(
             "processor time of a message of DES, with one viewer, by that without",
-            &said,
+            &text,
             "≤ 1.01 ×",
             ratio <= 1.01,
         );

@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn a_command_that_ends_leaves_nothing_to_say() {
+    fn a_command_that_ends_by_itself_leaves_nothing_to_report() {
         let watched = watched("true", Some(Duration::from_secs(60)));
         assert!(watched.stopped.is_empty() && watched.left.is_empty(), "{watched:?}");
     }

@@ -78,7 +78,7 @@ fn a_shared_chunk_stays_what_it_was() {
 }
 
 #[test]
-fn what_cannot_be_is_told() {
+fn wrong_arguments_are_reported() {
     let fails = |name, arguments| boxes().call(name, arguments).unwrap_err();
     let (zero, one, sixteen) = (Value::Int(0), Value::Int(1), Value::Int(16));
     let seven: Value = vec![0_u8; 7].into();

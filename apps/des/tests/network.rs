@@ -59,8 +59,8 @@ fn through(options: Options, data: &[u8], chunk: usize, key: &[u8], decrypt: boo
             task.push(&mut ends.input, record).unwrap();
         }
     });
-    let (told, heard) = std::sync::mpsc::channel();
-    let failures = told.clone();
+    let (sender, results) = std::sync::mpsc::channel();
+    let failures = sender.clone();
     runtime.spawn_blocking(TaskSpec::default(), move |_| {
         while let Ok(error) = ends.errors.recv() {
             failures.send(Err(error.reason)).unwrap();
@@ -74,15 +74,15 @@ fn through(options: Options, data: &[u8], chunk: usize, key: &[u8], decrypt: boo
                 panic!("{record:?} lacks a label")
             };
             assert_eq!(record.slots().len(), 0, "{record:?} has labels that should have been consumed");
-            told.send(Ok((seq, bytes.into_vec()))).unwrap();
+            sender.send(Ok((seq, bytes.into_vec()))).unwrap();
         }
     });
     let summary = runtime.join().unwrap();
     assert!(summary.failures.is_empty(), "{:?}", summary.failures);
     let mut chunks = BTreeMap::new();
     let mut failures = Vec::new();
-    for told in heard {
-        match told {
+    for result in results {
+        match result {
             Ok((seq, bytes)) => assert_eq!(chunks.insert(seq, bytes), None, "chunk {seq} came twice"),
             Err(reason) => failures.push(reason),
         }
@@ -128,8 +128,8 @@ fn the_network_fits_the_boxes_of_the_library() {
         known.add("app-des", entry.signature().unwrap()).unwrap();
     }
     let checked = check_file(&file(), Some(&known));
-    let told: String = checked.diagnostics.iter().map(|diagnostic| diagnostic.render(false)).collect();
-    assert_eq!(told, "");
+    let errors: String = checked.diagnostics.iter().map(|diagnostic| diagnostic.render(false)).collect();
+    assert_eq!(errors, "");
     assert!(checked.resolved.is_some());
 }
 

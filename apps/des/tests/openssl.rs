@@ -29,8 +29,8 @@ fn openssl(direction: &str, key: u64, data: &[u8]) -> Vec<u8> {
         scope.spawn(move || input.write_all(data).ok());
         child.wait_with_output().unwrap()
     });
-    let said = String::from_utf8_lossy(&result.stderr);
-    assert!(result.status.success(), "openssl failed: {said}\n{MISSING}");
+    let stderr = String::from_utf8_lossy(&result.stderr);
+    assert!(result.status.success(), "openssl failed: {stderr}\n{MISSING}");
     result.stdout
 }
 

@@ -96,10 +96,10 @@ const SUBSTITUTION: &str = "
 /// Checks that both implementations turn `plain` into `cipher` and back.
 fn check(key: u64, plain: u64, cipher: u64) {
     let keys = Subkeys::new(key.to_be_bytes());
-    let told = format!("key {key:016X}, plain {plain:016X}");
+    let case = format!("key {key:016X}, plain {plain:016X}");
     for (way, through) in [("loop", by_loop as fn(&Subkeys, u64) -> u64), ("passes", by_passes)] {
-        assert_eq!(format!("{:016X}", through(&keys, plain)), format!("{cipher:016X}"), "{way}, {told}");
-        assert_eq!(through(&keys.clone().reversed(), cipher), plain, "{way} backwards, {told}");
+        assert_eq!(format!("{:016X}", through(&keys, plain)), format!("{cipher:016X}"), "{way}, {case}");
+        assert_eq!(through(&keys.clone().reversed(), cipher), plain, "{way} backwards, {case}");
     }
 }
 

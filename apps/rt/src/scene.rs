@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_scene_is_told_by_its_line() {
+    fn a_wrong_scene_is_reported_with_its_line() {
         for (text, why) in [
             ("sky 0 0 0", "no camera"),
             ("camera 0 1 -5 0 0 0 60\nsphere 1 2", "line 2: there is no `sphere` with 2 numbers"),
@@ -218,8 +218,8 @@ mod tests {
             ("camera 0 1 -5 0 0 0 inf", "line 1: `inf` is no number"),
             ("cube 1", "line 1: there is no `cube` with 1 numbers"),
         ] {
-            let said = Scene::parse(text).expect_err(text);
-            assert!(said.contains(why), "{said}");
+            let error = Scene::parse(text).expect_err(text);
+            assert!(error.contains(why), "{error}");
         }
     }
 

@@ -53,7 +53,7 @@ impl Target {
         self.child.id() as i32
     }
 
-    pub(crate) fn tell(&mut self, line: &str) {
+    pub(crate) fn send(&mut self, line: &str) {
         writeln!(self.input, "{line}").expect("the target reads");
     }
 
@@ -65,7 +65,7 @@ impl Target {
     }
 
     pub(crate) fn ask(&mut self, line: &str) -> String {
-        self.tell(line);
+        self.send(line);
         self.answer()
     }
 

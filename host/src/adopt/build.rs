@@ -90,7 +90,7 @@ impl Build<'_> {
                 continue;
             }
             built.compiled += 1;
-            match told(&mut command)? {
+            match run_compiler(&mut command)? {
                 None => {
                     note_made(&object, &command, &read_depends(&depends))?;
                     objects.push(object);
@@ -120,7 +120,7 @@ impl Build<'_> {
             built.library = Some(library);
             return Ok(());
         }
-        match told(&mut command)? {
+        match run_compiler(&mut command)? {
             None => {
                 note_made(&library, &command, objects)?;
                 built.library = Some(library);
@@ -139,7 +139,7 @@ impl Build<'_> {
 }
 
 /// Runs a command; returns its messages if it fails.
-fn told(command: &mut Command) -> Result<Option<String>, Error> {
+fn run_compiler(command: &mut Command) -> Result<Option<String>, Error> {
     let output = command.stdin(Stdio::null()).output();
     let output = output.map_err(|error| {
         let compiler = command.get_program().to_string_lossy().into_owned();

@@ -211,12 +211,12 @@ impl Candidates<'_> {
         program.notes.extend(note_of_observers(&metadata));
         let Some(resolved) = &analysis.resolved else {
             let errors = analysis.diagnostics.iter().filter(|diagnostic| diagnostic.is_error());
-            let told = errors.filter_map(|diagnostic| obstacle::of_running(&diagnostic.render(false)));
-            let mut told: Vec<String> = told.map(|told| self.shortened(&told)).collect();
-            let foreign = told.iter_mut().filter(|told| told.contains("it is not UTF-8 text"));
-            foreign.for_each(|told| told.push_str(": convert it (iconv -f latin1 -t utf-8)"));
-            program.obstacles = told.iter().take(ERRORS_MAX).cloned().collect();
-            let more = told.len().saturating_sub(ERRORS_MAX) as u64;
+            let messages = errors.filter_map(|diagnostic| obstacle::of_running(&diagnostic.render(false)));
+            let mut messages: Vec<String> = messages.map(|message| self.shortened(&message)).collect();
+            let foreign = messages.iter_mut().filter(|message| message.contains("it is not UTF-8 text"));
+            foreign.for_each(|message| message.push_str(": convert it (iconv -f latin1 -t utf-8)"));
+            program.obstacles = messages.iter().take(ERRORS_MAX).cloned().collect();
+            let more = messages.len().saturating_sub(ERRORS_MAX) as u64;
             if more > 0 {
                 let shown = shown(network, self.root);
                 let more = counted(more, "further error");
@@ -479,8 +479,8 @@ impl Candidates<'_> {
         for trial in &mut program.trials {
             let input = format!("{}: ", shown(&trial.input, self.root));
             if let Outcome::Fails(why) = &mut trial.outcome {
-                let told = self.shortened(why);
-                *why = told.strip_prefix(&input).unwrap_or(&told).to_owned();
+                let reason = self.shortened(why);
+                *why = reason.strip_prefix(&input).unwrap_or(&reason).to_owned();
             }
         }
         Ok(())

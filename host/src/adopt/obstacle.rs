@@ -140,7 +140,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_compilers_and_linkers_say_becomes_a_sentence() {
+    fn a_message_of_a_compiler_or_linker_becomes_a_sentence() {
         let compiling = |text: &str| of_compiling(Path::new("/p/boxes/step.c"), text, Path::new("/p"));
         let missing =
             "/p/boxes/step.c:2:10: fatal error: snetentities.h: No such file or directory\n    2 | #include";

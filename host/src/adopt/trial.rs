@@ -242,9 +242,9 @@ fn difference(wanted: &[String], got: &[String]) -> Option<String> {
     let count = |records: &[String], one: &String| records.iter().filter(|record| *record == one).count();
     let missing = wanted.iter().find(|record| count(wanted, record) > count(got, record));
     let extra = got.iter().find(|record| count(got, record) > count(wanted, record));
-    let told = |what: &str, record: Option<&String>| {
+    let example = |what: &str, record: Option<&String>| {
         record.map(|record| format!("; {what}: {record}")).unwrap_or_default()
     };
     let counts = format!("{} expected, {} came", counted(wanted.len() as u64, "record"), got.len());
-    Some(counts + &told("missing", missing) + &told("unexpected", extra))
+    Some(counts + &example("missing", missing) + &example("unexpected", extra))
 }

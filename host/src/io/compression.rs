@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn names_say_how_they_are_compressed() {
+    fn names_imply_their_compression() {
         let of = |name: &'static str| Compression::of_name(Path::new(name));
         assert_eq!(of("a/b.csv.gz"), (Some(Compression::Gzip), Path::new("b.csv")));
         assert_eq!(of("b.jsonl.ZST"), (Some(Compression::Zstd), Path::new("b.jsonl")));

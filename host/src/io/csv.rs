@@ -574,7 +574,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bad_row_is_told_with_its_line_and_the_next_is_read() {
+    fn a_bad_row_is_reported_with_its_line_and_the_next_is_read() {
         let text = "a,<n>\n1,x\n1\n2,2\n";
         assert_eq!(
             shown(text),

@@ -167,11 +167,11 @@ impl Endpoint {
     /// The format of the endpoint: its own if it has one, else `asked` (the format for all endpoints), else
     /// the format that the file's name implies, else JSON Lines.
     pub(crate) fn format(&self, asked: Option<Format>) -> Format {
-        let told = match &self.place {
+        let implied = match &self.place {
             Place::Path(path) => Format::of(path),
             _ => None,
         };
-        self.options.format.or(asked).or(told).unwrap_or(Format::Json)
+        self.options.format.or(asked).or(implied).unwrap_or(Format::Json)
     }
 }
 
@@ -376,7 +376,7 @@ mod tests {
     }
 
     #[test]
-    fn sockets_listen_on_loopback_unless_told_otherwise() {
+    fn sockets_listen_on_loopback_by_default() {
         assert_eq!(input("tcp-listen://:7000").place, Place::TcpListen("localhost:7000".into()));
         assert_eq!(input("tcp-listen://0.0.0.0:7000?keep").place, Place::TcpListen("0.0.0.0:7000".into()));
         assert_eq!(input("tcp://[::1]:80").place, Place::Tcp("[::1]:80".into()));
@@ -395,7 +395,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_said() {
+    fn wrong_endpoints_are_reported() {
         let wrong = |text: &str| parse(text, Side::Input).expect_err(text);
         assert!(wrong("tcp://here").contains("expected a host and a port"));
         assert!(wrong("tcp-listen://:99999").contains("expected a host and a port"));

@@ -268,8 +268,8 @@ impl Reading {
             input.keep();
         }
         let label = |default: &'static str| self.label.as_deref().unwrap_or(default);
-        let told = Format::of(Path::new(&input.name));
-        let format = self.format.or(told).unwrap_or(Format::Json);
+        let implied = Format::of(Path::new(&input.name));
+        let format = self.format.or(implied).unwrap_or(Format::Json);
         // Inputs of the formats bytes and files are not decompressed.
         if !matches!(format, Format::Bytes | Format::Files) {
             input.decode();

@@ -51,7 +51,7 @@ pub(super) struct Control {
     interrupt: Interrupt,
     orders: Sender<Order>,
     failures: Sender<Failing>,
-    told: Receiver<Progress>,
+    progress: Receiver<Progress>,
     is_paused: bool,
     rest_events: RestEvents,
     notes: Notes,
@@ -76,7 +76,7 @@ impl Control {
         let mailbox = space.mailbox().map_err(lost)?.reversible(REVERSIBLE);
         let rest_events = RestEvents::new(space).map_err(lost)?;
         let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
-        let (Reach { orders, told }, reached) = reach(runtime);
+        let (Reach { orders, progress }, reached) = reach(runtime);
         let control = Control {
             space: space.clone(),
             mailbox,
@@ -87,7 +87,7 @@ impl Control {
             interrupt,
             orders,
             failures,
-            told,
+            progress,
             is_paused: false,
             rest_events,
             notes: Notes::new(space),
@@ -109,7 +109,7 @@ impl Control {
                 Some(received) => self.answer(runtime, received, tally).map_err(lost)?,
                 None => {
                     unload_unused();
-                    self.hear(IDLE);
+                    self.receive_progress(IDLE);
                 }
             }
         }
@@ -175,17 +175,17 @@ impl Control {
     }
 
     /// Processes the reports of the other threads, for a limited time, and ends leases.
-    fn hear(&mut self, patience: Duration) {
+    fn receive_progress(&mut self, patience: Duration) {
         // An error is ignored, because leases cannot be ended only if the space was removed, and with it the
         // settings.
         let _ = self.space.see_to_leases();
-        if let Ok(told) = self.told.recv_timeout(patience) {
-            self.note(told);
+        if let Ok(progress) = self.progress.recv_timeout(patience) {
+            self.note(progress);
         }
     }
 
-    fn note(&mut self, told: Progress) {
-        match told {
+    fn note(&mut self, progress: Progress) {
+        match progress {
             Progress::Rests => self.rests = true,
             Progress::SourceEnded => self.source_ended = true,
             Progress::Over => self.is_over = true,
@@ -219,9 +219,9 @@ impl Control {
                 .map_err(|why| Error::run(format!("error[E0904]: {}", chain(&why))))?;
         }
         let network = Network::load(path, &boxes).map_err(|diagnostics| {
-            let told: Vec<String> = diagnostics.iter().map(|diagnostic| diagnostic.render(false)).collect();
-            let (path, told) = (path.display(), told.join("\n"));
-            Error::run(format!("the network that runs goes on; {path} has errors:\n{told}"))
+            let errors: Vec<String> = diagnostics.iter().map(|diagnostic| diagnostic.render(false)).collect();
+            let (path, errors) = (path.display(), errors.join("\n"));
+            Error::run(format!("the network that runs goes on; {path} has errors:\n{errors}"))
         })?;
         self.empty()?;
         let network_before = std::mem::replace(&mut self.network, network);
@@ -248,11 +248,11 @@ impl Control {
         let boxes = self.boxes.reload(library).map_err(refused)?;
         let replacement = self.network.reload(&self.boxes, &boxes, runtime.space()).map_err(refused)?;
         self.boxes = boxes;
-        let (tell, finished) = channel();
+        let (sender, finished) = channel();
         let replace = move || {
             replacement.finish();
             // An error is ignored, because the receiver is dropped after the timeout.
-            let _ = tell.send(());
+            let _ = sender.send(());
         };
         let thread = std::thread::Builder::new().name("reload".into()).spawn(replace);
         thread.map_err(|error| Error::run("cannot start a thread").because(error))?;
@@ -275,7 +275,7 @@ impl Control {
             if self.source_ended || self.is_over {
                 return Err(Error::run(ENDING));
             }
-            self.hear(PATIENCE);
+            self.receive_progress(PATIENCE);
         }
         Ok(())
     }
@@ -285,7 +285,7 @@ impl Control {
         self.let_rest()?;
         self.send(Order::Close)?;
         while !self.written || !self.reported {
-            self.hear(PATIENCE);
+            self.receive_progress(PATIENCE);
             if self.source_ended || self.is_over {
                 return Err(Error::run(ENDING));
             }

@@ -19,14 +19,14 @@ impl Ends {
     pub(super) fn spawn_errors(
         self: &Arc<Self>,
         networks: Receiver<Failing>,
-        told: Option<Sender<Progress>>,
+        progress: Option<Sender<Progress>>,
     ) -> Result<JoinHandle<()>, Error> {
         let ends = Arc::clone(self);
-        let tell = move || {
+        let report = move || {
             for Failing { errors, strays } in networks {
                 std::thread::scope(|scope| {
                     let thread = std::thread::Builder::new().name("stray lines".into());
-                    if let Err(error) = thread.spawn_scoped(scope, || ends.tell_of_strays(strays)) {
+                    if let Err(error) = thread.spawn_scoped(scope, || ends.report_strays(strays)) {
                         let what = "cannot start a thread for lines that answer no record";
                         ends.broken(&Error::run(what).because(error));
                     }
@@ -36,12 +36,12 @@ impl Ends {
                     }
                 });
                 // An error is ignored, because the receiver is dropped when the run ends.
-                told.iter().for_each(|told| _ = told.send(Progress::Reported));
+                progress.iter().for_each(|progress| _ = progress.send(Progress::Reported));
             }
         };
         std::thread::Builder::new()
             .name("errors".into())
-            .spawn(tell)
+            .spawn(report)
             .map_err(|error| Error::run("cannot start a thread").because(error))
     }
 
@@ -60,7 +60,7 @@ impl Ends {
 
     /// Reports lines that programs printed and that answer no record: the first few are shown, and the run
     /// has failed.
-    fn tell_of_strays(&self, strays: Receiver<StrayLine>) {
+    fn report_strays(&self, strays: Receiver<StrayLine>) {
         for (before, stray) in strays.into_iter().enumerate() {
             match before as u64 {
                 FAILURES_SHOWN => self.notices.note("further lines that answer no record are not shown"),

@@ -107,7 +107,7 @@ thalweg_space::settings! {
 }
 
 impl Published {
-    fn tell_lost(&self, lost: u64) {
+    fn publish_lost(&self, lost: u64) {
         self.lost.cell().inspect(|cell| cell.store(lost, Ordering::Relaxed));
     }
 }
@@ -168,7 +168,7 @@ impl Keeper {
         if begins {
             let now = Instant::now();
             self.full = Some(Full { since: now, counted: now, lost: self.lost() });
-            self.say_full(error);
+            self.report_full(error);
             if self.on_full == OnFull::Stop {
                 self.tally.broken.store(true, Ordering::Relaxed);
                 self.interrupt.stop();
@@ -189,7 +189,7 @@ impl Keeper {
         self.publish(was_held && !begins);
     }
 
-    fn say_full(&self, error: &Error) {
+    fn report_full(&self, error: &Error) {
         let what = match self.on_full {
             OnFull::Wait => {
                 "the run waits until there is room, and nothing is lost; free some, or end it by Ctrl-C \
@@ -216,7 +216,7 @@ impl Keeper {
         if was_held {
             add(&self.published.held_ns);
         }
-        self.published.tell_lost(lost);
+        self.published.publish_lost(lost);
     }
 
     fn has_room(&mut self) {
@@ -239,7 +239,7 @@ impl Keeper {
     fn finish(mut self) -> Result<(), Error> {
         let lost = self.lost();
         self.publish(false);
-        self.published.tell_lost(lost);
+        self.published.publish_lost(lost);
         if lost > 0 {
             self.notices.note(format!("{} events of the run are lost", count(lost)));
         }

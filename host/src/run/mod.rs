@@ -217,10 +217,10 @@ impl Run {
         let Running { input, output, errors, strays } = running;
         // Sending cannot fail, because `failed`, the receiver, still exists here.
         let _ = failures.send(Failing { errors, strays });
-        let (control, valve, outputs, told) = if plan.control {
+        let (control, valve, outputs, progress) = if plan.control {
             let program = (network, limits, plan.network.as_path(), boxes);
             let (control, reached) = Control::new(&space, &runtime, program, failures, interrupt.clone())?;
-            (Some(control), Some(reached.valve), Some(reached.outputs), Some(reached.told))
+            (Some(control), Some(reached.valve), Some(reached.outputs), Some(reached.progress))
         } else {
             drop(failures);
             (None, None, None, None)
@@ -229,7 +229,7 @@ impl Run {
         // run, which would be the case without sinks.
         ends.spawn_sinks(&runtime, sinks, output, outputs)?;
         ends.spawn_sources(&runtime, sources, Gate::new(input, valve, recording))?;
-        let errors = ends.spawn_errors(failed, told)?;
+        let errors = ends.spawn_errors(failed, progress)?;
         let placing = Placing::start(&plan.places, ends.space.path(), runtime.mover())?;
         Ok(Run {
             runtime,
@@ -366,9 +366,9 @@ fn failed_tasks(summary: &Summary, path: &Path) -> Vec<FailedTask> {
         let site = sites.iter().find(|known| known.id == failure.component);
         site.map_or_else(|| "a task".to_owned(), |site| site.name.clone())
     };
-    let told = |failure: &thalweg_exec::Failure| FailedTask {
+    let failed_task = |failure: &thalweg_exec::Failure| FailedTask {
         component: component(failure),
         message: failure.message.clone(),
     };
-    summary.failures.iter().map(told).collect()
+    summary.failures.iter().map(failed_task).collect()
 }

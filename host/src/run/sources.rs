@@ -192,6 +192,6 @@ impl Ends {
     fn close(&self, mut gate: Gate) {
         let written = gate.recording.as_mut().map_or(Ok(()), Recording::flush);
         self.check_recording(&mut gate, written);
-        gate.valve.iter().for_each(|valve| valve.tell(Progress::SourceEnded));
+        gate.valve.iter().for_each(|valve| valve.report(Progress::SourceEnded));
     }
 }

@@ -42,7 +42,7 @@ pub(super) enum Order {
 /// The source's side of the link between the main thread and the ends of the run.
 pub(super) struct Valve {
     orders: Receiver<Order>,
-    told: Sender<Progress>,
+    progress: Sender<Progress>,
     /// A channel to the sink for the outputs of further networks.
     outputs: Out<In<Record>>,
 }
@@ -57,7 +57,7 @@ impl Valve {
         input: &mut Option<Out<Record>>,
     ) -> bool {
         blocking.flush();
-        self.tell(Progress::Rests);
+        self.report(Progress::Rests);
         loop {
             match self.orders.recv_timeout(PATIENCE) {
                 Ok(Order::Go) => return true,
@@ -77,29 +77,29 @@ impl Valve {
         }
     }
 
-    pub(super) fn tell(&self, told: Progress) {
+    pub(super) fn report(&self, progress: Progress) {
         // Sending fails only after the run has ended, when the receiver is dropped.
-        let _ = self.told.send(told);
+        let _ = self.progress.send(progress);
     }
 }
 
 /// The sink's side of the link between the main thread and the ends of the run.
 pub(super) struct Outputs {
     pub(super) next: In<In<Record>>,
-    told: Sender<Progress>,
+    progress: Sender<Progress>,
 }
 
 impl Outputs {
     /// The output of the next network, after that of the previous one has ended.
     pub(super) fn next(&mut self, blocking: &mut Blocking) -> Option<In<Record>> {
-        let _ = self.told.send(Progress::Written);
+        let _ = self.progress.send(Progress::Written);
         blocking.pop(&mut self.next)
     }
 }
 
 impl Drop for Outputs {
     fn drop(&mut self) {
-        let _ = self.told.send(Progress::Over);
+        let _ = self.progress.send(Progress::Over);
     }
 }
 
@@ -115,24 +115,24 @@ pub(super) struct Reached {
     pub(super) valve: Valve,
     pub(super) outputs: Outputs,
     /// The channel on which the thread that reports failures sends its progress.
-    pub(super) told: Sender<Progress>,
+    pub(super) progress: Sender<Progress>,
 }
 
 /// The main thread's side: it sends orders to the source and receives the progress of the ends.
 pub(super) struct Reach {
     pub(super) orders: Sender<Order>,
-    pub(super) told: Receiver<Progress>,
+    pub(super) progress: Receiver<Progress>,
 }
 
 /// Makes the two sides of the link between the main thread and the ends of a run.
 pub(super) fn reach(runtime: &Runtime) -> (Reach, Reached) {
-    let (tell, told) = channel();
+    let (sender, progress) = channel();
     let (orders, taken) = channel();
     let (outputs, next) = runtime.stream(StreamSpec { capacity: Some(1), ..StreamSpec::default() });
     let reached = Reached {
-        valve: Valve { orders: taken, told: tell.clone(), outputs },
-        outputs: Outputs { next, told: tell.clone() },
-        told: tell,
+        valve: Valve { orders: taken, progress: sender.clone(), outputs },
+        outputs: Outputs { next, progress: sender.clone() },
+        progress: sender,
     };
-    (Reach { orders, told }, reached)
+    (Reach { orders, progress }, reached)
 }

@@ -118,7 +118,7 @@ fn exchanges_narrow_the_bound_and_drift_is_followed() {
 }
 
 #[test]
-fn a_step_is_told_and_the_past_forgotten() {
+fn a_step_is_reported_and_the_past_is_forgotten() {
     let truth = Truth { offset_ns: 0, drift: 0.0 };
     let mut clock = PeerClock::new(50_000.0);
     for second in 0..5 {

@@ -310,7 +310,7 @@ impl Hall {
                 std::thread::sleep(Duration::from_millis(10));
             }
             self.accept();
-            self.hear();
+            self.read_greetings();
         }
         if let Socket::Unix(_, path) = &self.socket {
             // An error is ignored, because another process may have removed the socket's file already.
@@ -355,7 +355,7 @@ impl Hall {
     }
 
     /// Reads what unknown peers have sent so far.
-    fn hear(&mut self) {
+    fn read_greetings(&mut self) {
         for _ in 0..self.strangers.len() {
             let Some(mut stranger) = self.strangers.pop_front() else { return };
             match stranger.frames.read(&mut stranger.connection) {

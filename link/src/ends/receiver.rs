@@ -189,7 +189,7 @@ impl Receiver {
             self.counters.queued(self.flow.held_bytes() as u64);
             if self.flow.is_finished() {
                 self.flow.take_end();
-                self.say_end();
+                self.acknowledge_end();
                 return Ok(Found::End);
             }
             self.meet()?;
@@ -258,7 +258,7 @@ impl Receiver {
 
     /// Acknowledges that the user has consumed everything, so the sender can end. A sender that reconnects
     /// later gets this acknowledgement from the listener.
-    fn say_end(&mut self) {
+    fn acknowledge_end(&mut self) {
         if let Some(incarnation) = self.incarnation {
             self.place.ended(incarnation, self.flow.welcome());
         }

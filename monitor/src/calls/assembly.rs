@@ -438,10 +438,10 @@ mod tests {
                         .filter(|made| made.caller == Some(*operation as usize))
                         .map(|made| made.call.operation)
                         .collect();
-                    let mut told = callees.clone();
+                    let mut assembled = callees.clone();
                     wanted.sort_unstable();
-                    told.sort_unstable();
-                    assert_eq!(told, wanted, "seed {seed}, {writers} writers, operation {operation}");
+                    assembled.sort_unstable();
+                    assert_eq!(assembled, wanted, "seed {seed}, {writers} writers, operation {operation}");
                     let lasted = one.call.end - one.call.begin;
                     assert_eq!(*own, Some((lasted - one.inner) as f64), "seed {seed}, operation {operation}");
                 }

@@ -58,8 +58,8 @@ mod tests {
         all.iter().for_each(|ns| times.record(*ns));
         all.sort_by(f64::total_cmp);
         for (q, at) in [(0.5, 2499), (0.99, 4949), (1.0, 4999)] {
-            let (told, true_one) = (times.quantile(q), all[at]);
-            assert!((told / true_one - 1.0).abs() < 0.017, "{q}: {told} for {true_one}");
+            let (reported, true_one) = (times.quantile(q), all[at]);
+            assert!((reported / true_one - 1.0).abs() < 0.017, "{q}: {reported} for {true_one}");
         }
         assert_eq!(Times::default().quantile(0.5), 0.0);
     }

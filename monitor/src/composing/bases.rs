@@ -44,7 +44,7 @@ enum Which {
     Named,
 }
 
-macro_rules! told {
+macro_rules! encoded {
     ($event:ident, $outcome:ident, $waits_for:ident, $ready_by:ident, $cause:ident, $descent:ident) => {
         Encoded {
             base: $event.base_number,
@@ -87,7 +87,7 @@ impl Encoded {
         Some(match observation {
             Observation::Dispatch(event) => {
                 let event: &Dispatch = event;
-                told!(
+                encoded!(
                     event,
                     DispatchOutcome,
                     DispatchWaitsFor,
@@ -98,7 +98,7 @@ impl Encoded {
             }
             Observation::DispatchLong(event) => {
                 let event: &DispatchLong = event;
-                told!(
+                encoded!(
                     event,
                     DispatchLongOutcome,
                     DispatchLongWaitsFor,
@@ -224,13 +224,13 @@ impl Bases {
     /// damaged.
     #[inline]
     pub(crate) fn dispatch(&mut self, writer: u64, observation: &Observation) -> Option<WholeDispatch> {
-        let told = Encoded::of(observation)?;
+        let encoded = Encoded::of(observation)?;
         let of_writer = self.writers.get_mut(&writer)?;
         let named = std::mem::take(&mut of_writer.streams);
-        let base = of_writer.bases.get_mut(usize::try_from(told.base).ok()?)?;
+        let base = of_writer.bases.get_mut(usize::try_from(encoded.base).ok()?)?;
         let (first_read, first_written) = (base.first_read, base.first_written);
-        base.first_read = first_read.checked_add(told.reads)?;
-        base.first_written = first_written.checked_add(told.writes)?;
+        base.first_read = first_read.checked_add(encoded.reads)?;
+        base.first_written = first_written.checked_add(encoded.writes)?;
         let stream = |which, named| match which {
             Which::None => 0,
             Which::Input => base.input,
@@ -238,23 +238,23 @@ impl Bases {
             Which::Named => named,
         };
         let run = |stream, first, count| (count > 0).then_some(Run { stream, first, count });
-        let derived = told.step.map(|step| Derived {
+        let derived = encoded.step.map(|step| Derived {
             stream: base.output,
             first: first_written,
             parent_stream: base.input,
-            parent_first: first_read.wrapping_add_signed(told.parent_offset),
-            count: told.writes,
+            parent_first: first_read.wrapping_add_signed(encoded.parent_offset),
+            count: encoded.writes,
             step,
         });
         Some(WholeDispatch {
             task: base.task,
             worker: base.worker,
-            duration_ticks: told.duration_ticks,
-            ready: told.ready_by.map(|by| (told.ready_ticks, stream(by, named.ready_by))),
-            outcome: told.outcome,
-            waits_for: stream(told.waits_for, named.waits_for),
-            read: run(base.input, first_read, told.reads),
-            written: run(base.output, first_written, told.writes),
+            duration_ticks: encoded.duration_ticks,
+            ready: encoded.ready_by.map(|by| (encoded.ready_ticks, stream(by, named.ready_by))),
+            outcome: encoded.outcome,
+            waits_for: stream(encoded.waits_for, named.waits_for),
+            read: run(base.input, first_read, encoded.reads),
+            written: run(base.output, first_written, encoded.writes),
             derived,
         })
     }

@@ -44,7 +44,7 @@ pub(crate) struct Composer {
     bases: Bases,
     closing: VecDeque<u64>,
     ended_tasks: Vec<u64>,
-    told_streams: Vec<u64>,
+    finished_streams: Vec<u64>,
     declared_entry: bool,
     declared_exit: bool,
     pub(crate) last: u64,
@@ -127,11 +127,11 @@ impl Composer {
             }
             Observation::StreamRead(read) => {
                 sink.observation(time, writer, observation);
-                self.tell(writer, read.run(), |open, run| open.reads.push(run));
+                self.add_run(writer, read.run(), |open, run| open.reads.push(run));
             }
             Observation::StreamWrote(wrote) => {
                 sink.observation(time, writer, observation);
-                self.tell(writer, wrote.run(), |open, run| {
+                self.add_run(writer, wrote.run(), |open, run| {
                     open.writes.push(run);
                     if let Some(step) = wrote.step() {
                         open.descents.push((run, step, wrote.parent_offset));
@@ -176,7 +176,7 @@ impl Composer {
                     self.malformed += 1;
                     return;
                 }
-                self.record_told(time, writer, (task, message), |open| &mut open.failed, sink);
+                self.keep_for_dispatch(time, writer, (task, message), |open| &mut open.failed, sink);
             }
             Observation::RecordHeld(held) => {
                 let (task, message) = (held.task, held.message());
@@ -184,7 +184,7 @@ impl Composer {
                     self.malformed += 1;
                     return;
                 }
-                self.record_told(time, writer, (task, message), |open| &mut open.held, sink);
+                self.keep_for_dispatch(time, writer, (task, message), |open| &mut open.held, sink);
             }
             Observation::TaskEnded(ended) => {
                 let task = ended.task;
@@ -216,8 +216,8 @@ impl Composer {
                 state.totals = Some(closed.totals());
                 self.closing.push_back(stream);
                 sink.observation(time, writer, observation);
-                self.tell_if_told(time, writer, stream, sink);
-                self.tell_oldest_closing(time, writer, sink);
+                self.finish_if_complete(time, writer, stream, sink);
+                self.finish_oldest_closing(time, writer, sink);
                 return;
             }
             Observation::ModeChanged(changed) => {
@@ -245,8 +245,8 @@ impl Composer {
     fn created_with(&mut self, time: u64, writer: u64, created: &TaskCreated, sink: &mut Sink<'_>) {
         sink.observation(time, writer, &Observation::TaskCreated(*created));
         self.malformed += u64::from(!self.bases.record_created(writer, created));
-        for told in created.besides().into_iter().flatten() {
-            self.observe_rare(time, writer, &told, sink);
+        for event in created.besides().into_iter().flatten() {
+            self.observe_rare(time, writer, &event, sink);
         }
     }
 
@@ -278,10 +278,10 @@ impl Composer {
         }
         self.begin_dispatch(time, writer, task, worker, duration_ticks, sink);
         if let Some(read) = whole.read {
-            self.tell(writer, read, |open, run| open.reads.push(run));
+            self.add_run(writer, read, |open, run| open.reads.push(run));
         }
         if let Some(written) = whole.written {
-            self.tell(writer, written, |open, run| open.writes.push(run));
+            self.add_run(writer, written, |open, run| open.writes.push(run));
         }
         if let Some(derived) = whole.derived {
             self.derived(writer, derived);
@@ -315,7 +315,7 @@ impl Composer {
             self.malformed += 1;
             return;
         }
-        self.tell(writer, derived.child(), |open, _| open.derived.push(derived));
+        self.add_run(writer, derived.child(), |open, _| open.derived.push(derived));
     }
 
     fn begin_dispatch(
@@ -345,7 +345,7 @@ impl Composer {
     }
 
     #[inline]
-    fn tell(&mut self, writer: u64, run: Run, push: impl FnOnce(&mut OpenDispatch, Run)) {
+    fn add_run(&mut self, writer: u64, run: Run, push: impl FnOnce(&mut OpenDispatch, Run)) {
         if run.count > DISPATCH_MESSAGES_MAX || run.first > INDEX_MAX {
             self.malformed += 1;
             return;
@@ -373,7 +373,7 @@ impl Composer {
 
     /// Keeps messages that the writer recorded before its next dispatch ended, until the event of this
     /// dispatch comes.
-    fn record_told(
+    fn keep_for_dispatch(
         &mut self,
         time: u64,
         writer: u64,
@@ -384,9 +384,9 @@ impl Composer {
         if self.open.of(writer).active {
             self.complete(time, writer, Outcome::Yielded, 0, sink);
         }
-        let told = list(self.open.of(writer));
-        if (told.len() as u64) < DISPATCH_MESSAGES_MAX {
-            told.push(message);
+        let messages = list(self.open.of(writer));
+        if (messages.len() as u64) < DISPATCH_MESSAGES_MAX {
+            messages.push(message);
         }
     }
 
@@ -438,7 +438,7 @@ impl Composer {
         open.held.clear();
         if closed {
             for run in open.reads.iter().chain(&open.writes) {
-                self.tell_if_told(time, writer, run.stream, sink);
+                self.finish_if_complete(time, writer, run.stream, sink);
             }
         }
         open.forget_messages();
@@ -515,13 +515,13 @@ impl Composer {
         }
     }
 
-    fn tell_if_told(&mut self, time: u64, writer: u64, stream: u64, sink: &mut Sink<'_>) {
-        if self.structure.told(stream) {
-            self.stream_told(time, writer, stream, sink);
+    fn finish_if_complete(&mut self, time: u64, writer: u64, stream: u64, sink: &mut Sink<'_>) {
+        if self.structure.is_complete(stream) {
+            self.finish_stream(time, writer, stream, sink);
         }
     }
 
-    fn tell_oldest_closing(&mut self, time: u64, writer: u64, sink: &mut Sink<'_>) {
+    fn finish_oldest_closing(&mut self, time: u64, writer: u64, sink: &mut Sink<'_>) {
         // If the run does not record dispatches, no further events of a closed stream come, so each closed
         // stream is reported at once.
         let bound = if self.structure.dispatches == 0 { 0 } else { CLOSING_MAX };
@@ -529,19 +529,19 @@ impl Composer {
             if let Some(stream) = self.closing.pop_front()
                 && self.structure.streams.get(&stream).is_some_and(|state| state.closed.is_some())
             {
-                self.stream_told(time, writer, stream, sink);
+                self.finish_stream(time, writer, stream, sink);
             }
         }
     }
 
-    fn stream_told(&mut self, time: u64, writer: u64, stream: u64, sink: &mut Sink<'_>) {
+    fn finish_stream(&mut self, time: u64, writer: u64, stream: u64, sink: &mut Sink<'_>) {
         let Some(state) = self.structure.streams.get_mut(&stream) else { return };
         if std::mem::replace(&mut state.gone, true) {
             return;
         }
         let of = state.writer;
         self.settle_role(time, writer, stream, of, sink);
-        self.told_streams.push(stream);
+        self.finished_streams.push(stream);
         sink.push(time, writer, STREAM_TOLD, What::StreamTold { stream });
     }
 
@@ -559,7 +559,7 @@ impl Composer {
             self.structure.tasks.remove(&task);
         }
         let structure = &mut self.structure;
-        self.told_streams.retain(|stream| {
+        self.finished_streams.retain(|stream| {
             let Some(state) = structure.streams.get(stream) else { return false };
             let waits =
                 |task| structure.tasks.get(&task).is_some_and(|task| task.timeline.waits_for(*stream));

@@ -140,7 +140,7 @@ impl Structure {
         self.gaps == 0 && dispatched && self.modes.iter().all(|&(_, mode)| mode == Mode::Full)
     }
 
-    pub(crate) fn told(&self, id: u64) -> bool {
+    pub(crate) fn is_complete(&self, id: u64) -> bool {
         self.streams.get(&id).is_some_and(|stream| {
             stream.totals.is_some_and(|totals| {
                 stream.closed.is_some()

@@ -141,26 +141,26 @@ mod tests {
     #[test]
     fn waits_split_at_the_moment_of_being_made_ready() {
         let mut task = Timeline::default();
-        let told =
+        let parts =
             |wait: Option<Wait>| wait.map(|w| (w.what, w.stream, w.woken - w.since, w.until - w.woken));
         task.created(100);
         let (_, wait) = task.dispatched(1, 110, 150, doing(For::Input, 7));
-        assert_eq!(told(wait), Some((For::Turn, 0, 0, 10)));
+        assert_eq!(parts(wait), Some((For::Turn, 0, 0, 10)));
         task.made_ready(180, 7);
         let (_, wait) = task.dispatched(1, 200, 230, doing(For::Room, 8));
-        assert_eq!(told(wait), Some((For::Input, 7, 30, 20)));
+        assert_eq!(parts(wait), Some((For::Input, 7, 30, 20)));
         // If a task is made ready while it still runs, it waits for nothing afterwards but its worker.
         task.made_ready(225, 8);
         let (_, wait) = task.dispatched(1, 240, 250, doing(For::Input, 0));
-        assert_eq!(told(wait), Some((For::Room, 8, 0, 10)));
+        assert_eq!(parts(wait), Some((For::Room, 8, 0, 10)));
         // The task waited for any of several streams, and was made ready before its dispatch began and again
         // during the dispatch.
         task.made_ready(255, 5);
         task.made_ready(265, 6);
         let (_, wait) = task.dispatched(1, 260, 270, doing(For::Input, 7));
-        assert_eq!(told(wait), Some((For::Input, 5, 5, 5)));
+        assert_eq!(parts(wait), Some((For::Input, 5, 5, 5)));
         let (_, wait) = task.dispatched(1, 280, 281, doing(For::Turn, 0));
-        assert_eq!(told(wait), Some((For::Input, 7, 0, 10)));
+        assert_eq!(parts(wait), Some((For::Input, 7, 0, 10)));
     }
 
     proptest! {
@@ -175,7 +175,7 @@ mod tests {
             task.created(1000);
             let mut now = 1000u64;
             let mut sum = 0;
-            let told = |wait: Option<Wait>| {
+            let length = |wait: Option<Wait>| {
                 let wait = wait.expect("the timeline is known");
                 assert!(wait.since <= wait.woken && wait.woken <= wait.until);
                 wait.until - wait.since
@@ -193,12 +193,12 @@ mod tests {
                 let start = (now + gap).saturating_sub(5);
                 let end = start + duration;
                 let (begun, wait) = task.dispatched(1, start, end, what);
-                sum += told(wait) + end.saturating_sub(begun);
+                sum += length(wait) + end.saturating_sub(begun);
                 now = now.max(end);
                 prop_assert_eq!(sum, now - 1000);
             }
             let (wait, since) = task.open(1, now + 77, running);
-            sum += told(wait) + since.map_or(0, |since| now + 77 - since);
+            sum += length(wait) + since.map_or(0, |since| now + 77 - since);
             prop_assert_eq!(sum, now + 77 - 1000);
         }
     }

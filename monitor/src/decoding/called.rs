@@ -121,11 +121,11 @@ impl Called {
     /// Adds the known ends of a stream, whose reader and writer may be recorded at different times.
     fn stream(&mut self, id: u64, name: u64, reader: u64, writer: u64) {
         let stream = self.streams.entry(id).or_default();
-        for (known, told) in
+        for (known, recorded) in
             [(&mut stream.name, name), (&mut stream.reader, reader), (&mut stream.writer, writer)]
         {
-            if told != 0 {
-                *known = told;
+            if recorded != 0 {
+                *known = recorded;
             }
         }
     }

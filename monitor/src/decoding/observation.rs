@@ -133,12 +133,12 @@ impl WorkerEnded {
 }
 
 /// The value of a figure that was not recorded.
-const NOT_TOLD: u64 = u64::MAX;
+const NOT_RECORDED: u64 = u64::MAX;
 
 impl ThreadUsed {
     /// The time in which the thread was runnable without a processor, if known.
     pub fn delayed(&self) -> Option<u64> {
-        (self.delayed_ns != NOT_TOLD).then_some(self.delayed_ns)
+        (self.delayed_ns != NOT_RECORDED).then_some(self.delayed_ns)
     }
 
     /// The part of the worker's time in which it neither dispatched tasks nor waited.
@@ -156,13 +156,14 @@ impl TaskEnded {
             input_wait_ticks: self.input_wait_ticks,
             output_wait_ticks: self.output_wait_ticks,
             ready_ticks: self.ready_ticks,
-            counts: (reads != NOT_TOLD).then_some(TaskCounts { dispatches, reads, writes }),
+            counts: (reads != NOT_RECORDED).then_some(TaskCounts { dispatches, reads, writes }),
         }
     }
 
     /// This event with other totals.
     pub fn with_totals(self, totals: TaskTotals) -> TaskEnded {
-        let counts = totals.counts.map_or([NOT_TOLD; 3], |told| [told.dispatches, told.reads, told.writes]);
+        let counts =
+            totals.counts.map_or([NOT_RECORDED; 3], |known| [known.dispatches, known.reads, known.writes]);
         let [dispatches, reads, writes] = counts;
         TaskEnded {
             busy_ticks: totals.busy_ticks,

@@ -97,7 +97,7 @@ impl From<MessageSizesRow> for Sizes {
 
 impl Sizes {
     /// The sizes of a closed stream, which are recorded as two events.
-    pub(crate) fn told(sizes: &StreamSizes, counts: &StreamSizeCounts) -> Sizes {
+    pub(crate) fn of_events(sizes: &StreamSizes, counts: &StreamSizeCounts) -> Sizes {
         let StreamSizes { messages, bytes, least, most, scale, .. } = *sizes;
         let counts = [
             counts.counts_0,

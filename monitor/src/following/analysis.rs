@@ -58,7 +58,7 @@ pub struct Analysis<'m> {
     events: u64,
     lost: u64,
     /// The writer of the last event, and its time.
-    last_told: (u64, u64),
+    last_event: (u64, u64),
     /// The number of readings of the clock, estimated from changes of time or writer between events.
     clock_readings: u64,
     notes: Vec<Note>,
@@ -97,7 +97,7 @@ impl<'m> Analysis<'m> {
             base: Base::default(),
             events: 0,
             lost: 0,
-            last_told: (u64::MAX, u64::MAX),
+            last_event: (u64::MAX, u64::MAX),
             clock_readings: 0,
             notes: Vec::new(),
             has_texts_to_come: false,
@@ -157,8 +157,8 @@ impl<'m> Analysis<'m> {
     #[inline]
     fn count(&mut self, time: u64, writer: u64) {
         self.events += 1;
-        self.clock_readings += u64::from(self.last_told != (time, writer));
-        self.last_told = (time, writer);
+        self.clock_readings += u64::from(self.last_event != (time, writer));
+        self.last_event = (time, writer);
     }
 
     /// Observes an event of a kind to which [`Analysis::kind`] gave a number, with all its values.
@@ -310,9 +310,9 @@ impl<'m> Analysis<'m> {
             listening.monitor.publish(&moment, &mut report);
         }
         report.utilisation = verdict::utilisation(&report);
-        let told = std::mem::take(&mut report.notes);
+        let of_monitors = std::mem::take(&mut report.notes);
         report.notes = places(&report, &moment);
-        report.notes.extend(told);
+        report.notes.extend(of_monitors);
         report.notes.extend(notes(&report, &self.notes, structure));
         report.verdict = verdict::verdict(&report);
         let wrong = report.contradictions();

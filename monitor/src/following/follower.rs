@@ -60,7 +60,7 @@ const FLOW: &[&str] = &[
 
 /// Whether events of this kind are needed from long before a window, because they record tasks and streams.
 /// The events of a kind that Thalweg does not define are not needed, because their content is unknown.
-fn says_what_exists(kind: &str) -> bool {
+fn records_structure(kind: &str) -> bool {
     KINDS.iter().any(|known| known.name == kind) && !FLOW.contains(&kind)
 }
 
@@ -455,7 +455,7 @@ impl<'m, F: Feed> Follower<'m, F> {
         }
         let Some(from_ns) = from_ns else { return Ok(()) };
         let from = Duration::from_nanos(from_ns).saturating_sub(LEAD);
-        self.feed.focus(from, Duration::from_nanos(to_ns), says_what_exists)
+        self.feed.focus(from, Duration::from_nanos(to_ns), records_structure)
     }
 
     /// The report of what was polled. Where the feed may have several spaces, the report covers all of them.

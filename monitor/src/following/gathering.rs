@@ -11,7 +11,7 @@ use crate::report::{
     Behind, Deadlock, Figure, Finding, Hanging, Latency, Measurement, ModeSpan, Note, Overhead, Report,
     SpaceInfo, State, StreamRef, Subject, TaskRef, Throughput, Verdict, WaitNow, Window,
 };
-use crate::verdict::{rule_names, say};
+use crate::verdict::{describe, rule_names};
 
 /// Adds the space's number to the names in a story; nothing changes if the number is 0, which stands for the
 /// only space.
@@ -139,7 +139,7 @@ impl Place {
         report.measurements.iter_mut().for_each(|Measurement { name, .. }| self.text(name));
         self.waiting(report);
         self.finding(&mut report.verdict.finding);
-        report.verdict.words = say(&report.verdict.finding);
+        report.verdict.words = describe(&report.verdict.finding);
     }
 
     fn waiting(self, report: &mut Report) {
@@ -221,8 +221,8 @@ fn session(parts: &[Report]) -> SpaceInfo {
 }
 
 fn sum<T: std::iter::Sum<T>>(values: impl Iterator<Item = Option<T>>) -> Option<T> {
-    let told: Vec<T> = values.flatten().collect();
-    (!told.is_empty()).then(|| told.into_iter().sum())
+    let known: Vec<T> = values.flatten().collect();
+    (!known.is_empty()).then(|| known.into_iter().sum())
 }
 
 fn most(values: impl Iterator<Item = Option<f64>>) -> Option<f64> {

@@ -554,7 +554,7 @@ mod tests {
     }
 
     #[test]
-    fn a_perturbation_that_contradicts_the_verdict_overrules_it_and_says_so() {
+    fn a_perturbation_that_contradicts_the_verdict_overrules_it_visibly() {
         let slowed = [tried("net/a", true, [-0.1, 0.05, 0.2]), tried("net/b[2]", false, [0.6, 0.9, 1.1])];
         for kind in [VerdictKind::Task, VerdictKind::Source, VerdictKind::Unclear] {
             let Verdict { finding, words, .. } = after(kind, &slowed);

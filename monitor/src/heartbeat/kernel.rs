@@ -35,8 +35,8 @@ pub(super) fn threads(pid: u32) -> Vec<u32> {
 /// The thread with this name in a process, if exactly one thread has the name.
 pub(super) fn thread_called(pid: u32, name: &str) -> Option<u32> {
     let is_called = |thread: &u32| {
-        let told = fs::read_to_string(format!("/proc/{pid}/task/{thread}/comm"));
-        told.is_ok_and(|told| told.trim_end() == name)
+        let comm = fs::read_to_string(format!("/proc/{pid}/task/{thread}/comm"));
+        comm.is_ok_and(|comm| comm.trim_end() == name)
     };
     let mut found = threads(pid).into_iter().filter(is_called);
     found.next().filter(|_| found.next().is_none())
@@ -44,15 +44,15 @@ pub(super) fn thread_called(pid: u32, name: &str) -> Option<u32> {
 
 /// The state of a thread; `None` if it has ended or the kernel does not report its state.
 pub(super) fn doing(pid: u32, thread: u32) -> Option<Doing> {
-    let told = |name: &str| fs::read_to_string(format!("/proc/{pid}/task/{thread}/{name}")).ok();
-    let stat = told("stat")?;
+    let text_of = |name: &str| fs::read_to_string(format!("/proc/{pid}/task/{thread}/{name}")).ok();
+    let stat = text_of("stat")?;
     match state_of(&stat)? {
         'R' => Some(Doing::Runs),
         'T' | 't' => Some(Doing::Stopped),
         'Z' | 'X' | 'x' => None,
         _ => {
-            let call = told("syscall").and_then(|told| in_call(&told));
-            let function = || told("wchan").and_then(|name| in_function(name.trim()));
+            let call = text_of("syscall").and_then(|text| in_call(&text));
+            let function = || text_of("wchan").and_then(|name| in_function(name.trim()));
             Some(Doing::Sleeps(call.or_else(function).unwrap_or(SleepsFor::Other)))
         }
     }
@@ -60,8 +60,8 @@ pub(super) fn doing(pid: u32, thread: u32) -> Option<Doing> {
 
 /// The processor time of a thread so far; `None` if it has ended or the kernel does not report it.
 pub(super) fn used(pid: u32, thread: u32) -> Option<Used> {
-    let told = fs::read_to_string(format!("/proc/{pid}/task/{thread}/schedstat")).ok()?;
-    let mut words = told.split_ascii_whitespace().map(str::parse);
+    let schedstat = fs::read_to_string(format!("/proc/{pid}/task/{thread}/schedstat")).ok()?;
+    let mut words = schedstat.split_ascii_whitespace().map(str::parse);
     Some(Used { ran_ns: words.next()?.ok()?, delayed_ns: words.next()?.ok()? })
 }
 
@@ -73,11 +73,11 @@ fn state_of(stat: &str) -> Option<char> {
 
 /// What a thread sleeps for, from the number of its system call on x86-64; -1 means that it sleeps outside a
 /// system call.
-fn in_call(told: &str) -> Option<SleepsFor> {
+fn in_call(syscall: &str) -> Option<SleepsFor> {
     if !cfg!(target_arch = "x86_64") {
         return None;
     }
-    Some(match told.split_ascii_whitespace().next()?.parse::<i64>().ok()? {
+    Some(match syscall.split_ascii_whitespace().next()?.parse::<i64>().ok()? {
         -1 => SleepsFor::PageFault,
         // futex, flock, semop, semtimedop.
         202 | 73 | 65 | 220 => SleepsFor::Lock,
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sleeping_thread_says_for_what_where_the_kernel_does() {
+    fn a_thread_sleeps_for_what_the_kernel_reports() {
         assert_eq!(in_function("futex_do_wait"), Some(SleepsFor::Lock));
         assert_eq!(in_function("hrtimer_nanosleep"), Some(SleepsFor::Sleep));
         assert_eq!(in_function("pipe_read"), Some(SleepsFor::Read));
@@ -132,14 +132,14 @@ mod tests {
     #[test]
     fn this_thread_runs_and_one_that_sleeps_sleeps() {
         let pid = std::process::id();
-        let (tell, told) = std::sync::mpsc::channel();
+        let (sender, receiver) = std::sync::mpsc::channel();
         let (end, ended) = std::sync::mpsc::channel::<()>();
         let sleeper = std::thread::spawn(move || {
             let link = fs::read_link("/proc/thread-self").unwrap();
-            tell.send(link.file_name().unwrap().to_str().unwrap().parse::<u32>().unwrap()).unwrap();
+            sender.send(link.file_name().unwrap().to_str().unwrap().parse::<u32>().unwrap()).unwrap();
             _ = ended.recv();
         });
-        let thread = told.recv().unwrap();
+        let thread = receiver.recv().unwrap();
         while doing(pid, thread) == Some(Doing::Runs) {
             std::thread::yield_now();
         }

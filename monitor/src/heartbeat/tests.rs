@@ -21,7 +21,7 @@ fn stills(seen: &Seen) -> Vec<(u64, Still, bool)> {
 }
 
 #[test]
-fn who_waits_for_whom_and_where_it_leads() {
+fn the_task_that_each_task_waits_for_and_where_it_leads() {
     let running = TaskSeen {
         thread: ThreadSeen { doing: Some(Doing::Runs), ran: 0.9, delayed: 0.1 },
         ..task(State::Running, 5_000)
@@ -158,14 +158,17 @@ fn deadlocks_are_what_no_order_of_steps_resolves() {
         }
         let full = |id: &u64| of.tasks[id].state == State::BlockedOutput;
         let stuck: Vec<u64> = (1..=count).filter(|id| !goes_on.contains(id)).collect();
-        let told: Vec<u64> = stills(&of)
+        let reported: Vec<u64> = stills(&of)
             .into_iter()
             .filter(|(_, still, _)| *still == Still::Deadlock)
             .map(|(task, ..)| task)
             .collect();
-        assert!(told.iter().all(|task| stuck.contains(task)), "{of:?}: {told:?}, stuck are {stuck:?}");
-        assert!(stuck.iter().filter(|id| full(id)).all(|id| told.contains(id)), "{of:?}: {told:?}");
-        dead_seen += usize::from(!told.is_empty());
+        assert!(
+            reported.iter().all(|task| stuck.contains(task)),
+            "{of:?}: {reported:?}, stuck are {stuck:?}"
+        );
+        assert!(stuck.iter().filter(|id| full(id)).all(|id| reported.contains(id)), "{of:?}: {reported:?}");
+        dead_seen += usize::from(!reported.is_empty());
     }
     assert!(dead_seen > 100, "{dead_seen}");
 }

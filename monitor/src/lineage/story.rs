@@ -243,7 +243,7 @@ impl Follow {
 /// The monitor that finds a message's root, or follows messages.
 pub(crate) struct Tracing {
     lineage: Lineage,
-    told: Dispatch,
+    buffer: Dispatch,
     tasks: IdMap<Task>,
     streams: IdMap<Stream>,
     /// The result, valid after the last call of the monitor.
@@ -276,7 +276,7 @@ impl Tracing {
         lineage.trace = Some(trace);
         Tracing {
             lineage,
-            told: Dispatch::default(),
+            buffer: Dispatch::default(),
             tasks: IdMap::default(),
             streams: IdMap::default(),
             found: Found::default(),
@@ -363,7 +363,7 @@ impl Monitor for Tracing {
     fn take(&mut self, batch: &Batch<'_>) {
         for item in batch.items() {
             let item: &Item = item;
-            self.lineage.take_item(batch, item, &mut self.told);
+            self.lineage.take_item(batch, item, &mut self.buffer);
             if matches!(item.what, What::Dispatch(_)) {
                 self.learn_names(batch);
             }

@@ -212,11 +212,11 @@ impl Monitor for Accounts {
                     self.each(batch, used.task, used.worker, |sum| sum.measured(&used));
                 }
                 What::Runtime(Observation::ThreadUsed(used)) if used.kernel_ns != u64::MAX => {
-                    let told = match used.worker < OWN_THREAD {
+                    let kernel_use = match used.worker < OWN_THREAD {
                         true => self.of_workers.entry(used.worker).or_default(),
                         false => self.of_tasks.entry(used.task).or_default(),
                     };
-                    told[1] = InKernel { ns: used.kernel_ns, faults: used.faults };
+                    kernel_use[1] = InKernel { ns: used.kernel_ns, faults: used.faults };
                 }
                 What::Runtime(Observation::ProcessorsUsed(used)) => {
                     self.used_before.get_or_insert((item.time, used));
@@ -351,12 +351,12 @@ fn used_between(before: ProcessorsUsed, now: ProcessorsUsed, span_ns: f64) -> Pr
     let more = |now: u64, before: u64| now.saturating_sub(before) as f64;
     let run_ns = more(now.run_ns, before.run_ns);
     // The kernel counts the machine's time in ticks of 1 to 10 ms.
-    let told = now.machine_ns != u64::MAX && before.machine_ns != u64::MAX && span_ns >= TICKS_NS;
+    let is_known = now.machine_ns != u64::MAX && before.machine_ns != u64::MAX && span_ns >= TICKS_NS;
     Processors {
         count: now.processors,
         span_ns,
         run_ns,
-        others_ns: told.then(|| (more(now.machine_ns, before.machine_ns) - run_ns).max(0.0)),
+        others_ns: is_known.then(|| (more(now.machine_ns, before.machine_ns) - run_ns).max(0.0)),
         throttled_ns: more(now.throttled_ns, before.throttled_ns),
         sampling_ns: more(now.sampling_ns, before.sampling_ns),
         looks: now.looks.saturating_sub(before.looks),
@@ -372,7 +372,7 @@ mod tests {
     /// The parts of an account add up to the busy time, and none is negative, even if samples and measured
     /// dispatches disagree.
     #[test]
-    fn parts_add_up_whatever_is_told() {
+    fn parts_add_up_whatever_is_recorded() {
         let mut chance = Chance::new(3);
         let mut some = 0;
         for _ in 0..100_000 {

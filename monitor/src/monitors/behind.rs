@@ -118,7 +118,7 @@ impl Monitor for Orders {
             row.ticks += ticks;
         }
         let lasted_ns = moment.ns(moment.end.saturating_sub(moment.begin)).max(1.0);
-        let told = rows.into_iter().filter_map(|((keeper, awaited), row)| {
+        let reported = rows.into_iter().filter_map(|((keeper, awaited), row)| {
             let (&most, &ticks) = row.behind.iter().max_by_key(|&(task, ticks)| (*ticks, *task))?;
             let record = self.record(row.keeper, awaited, moment);
             let (awaited, awaited_component) = name(awaited);
@@ -133,7 +133,7 @@ impl Monitor for Orders {
                 record,
             })
         });
-        report.waiting.behind = told.filter(|row| row.share >= SHARE_MIN).collect();
+        report.waiting.behind = reported.filter(|row| row.share >= SHARE_MIN).collect();
         report.waiting.behind.sort_by(|a, b| b.ns.total_cmp(&a.ns).then_with(|| a.awaited.cmp(&b.awaited)));
         report.waiting.behind.truncate(moment.top);
     }
@@ -254,8 +254,8 @@ mod tests {
         orders.waited(&structure, &wait(2, For::Room, 12, 150, 305));
         // Task 1 has no room from 240 to 260, when the keeper waits for neither task.
         orders.waited(&structure, &wait(1, For::Room, 11, 240, 260));
-        let told: Vec<(Triple, u64)> = orders.ticks.clone().into_iter().collect();
-        assert_eq!(told, [(Triple { keeper: 9, awaited: 1, behind: 2 }, 50)]);
+        let measured: Vec<(Triple, u64)> = orders.ticks.clone().into_iter().collect();
+        assert_eq!(measured, [(Triple { keeper: 9, awaited: 1, behind: 2 }, 50)]);
     }
 
     #[test]
@@ -266,9 +266,9 @@ mod tests {
         orders.worked(1, (110, 190), 4);
         orders.waited(&structure, &wait(9, For::Input, 11, 100, 200));
         orders.waited(&structure, &wait(2, For::Room, 12, 50, 205));
-        let told: Vec<((u64, u64, u64), u64)> =
+        let measured: Vec<((u64, u64, u64), u64)> =
             orders.records.iter().map(|(key, (ticks, _))| (*key, *ticks)).collect();
-        assert_eq!(told, [((9, 1, 3), 10), ((9, 1, 4), 80)]);
+        assert_eq!(measured, [((9, 1, 3), 10), ((9, 1, 4), 80)]);
     }
 
     #[test]

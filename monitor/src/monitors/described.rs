@@ -95,7 +95,7 @@ impl Descriptions {
     }
 
     /// The property that best distinguishes the expensive records from the others, if a property does.
-    pub(super) fn told(&self, records: &[Described]) -> Option<Dear> {
+    pub(super) fn distinguish(&self, records: &[Described]) -> Option<Dear> {
         let ticks = || records.iter().map(|(_, ticks)| *ticks);
         let all = Sum { messages: records.len() as u64, ticks: ticks().sum() };
         let spread = ticks().map(|ticks| (ticks - all.each()).powi(2)).sum();
@@ -245,7 +245,7 @@ mod tests {
 
     /// The property found for records of type 5, each with a random tag below 10, a random size and an
     /// exponentially distributed time of mean 1000; `cost` changes the time.
-    fn told(cost: impl Fn(&mut Description, f64) -> f64) -> Option<(ExpensiveBy, String, f64)> {
+    fn property(cost: impl Fn(&mut Description, f64) -> f64) -> Option<(ExpensiveBy, String, f64)> {
         let mut chance = Chance::new(11);
         let mut draw = |below: u64| chance.below(below);
         let records: Vec<Described> = (0..4000)
@@ -258,34 +258,34 @@ mod tests {
                 (is, ticks)
             })
             .collect();
-        let dear = types().told(&records)?;
+        let dear = types().distinguish(&records)?;
         Some((dear.by, dear.which, dear.sum.ticks / dear.whole.ticks))
     }
 
     #[test]
     fn costs_that_go_with_nothing_have_no_reason() {
-        assert_eq!(told(|_, ticks| ticks), None);
+        assert_eq!(property(|_, ticks| ticks), None);
         let rare = |is: &mut Description, ticks| if is.tags[1] % 97 == 5 { 100.0 * ticks } else { ticks };
-        assert_eq!(told(rare), None, "rare ones, whose tag and size are those of any");
+        assert_eq!(property(rare), None, "rare ones, whose tag and size are those of any");
     }
 
     #[test]
     fn a_type_a_value_an_end_of_a_tag_and_a_size_are_named_with_their_share() {
         let (by, which, share) =
-            told(|is, ticks| if is.tags[0] == 3 { 20.0 * ticks } else { ticks }).unwrap();
+            property(|is, ticks| if is.tags[0] == 3 { 20.0 * ticks } else { ticks }).unwrap();
         assert_eq!((by, which.as_str()), (ExpensiveBy::Tag, "<k> = 3"));
         assert!((share - 20.0 / 29.0).abs() < 0.05, "{share}");
-        let two = told(|is, _| if is.tags[0] % 4 == 2 { 9000.0 } else { 1000.0 }).unwrap();
+        let two = property(|is, _| if is.tags[0] % 4 == 2 { 9000.0 } else { 1000.0 }).unwrap();
         assert_eq!((two.0, two.1.as_str()), (ExpensiveBy::Tag, "<k> = 2 or 6"));
-        let upper = told(|is, _| if is.tags[0] >= 5 { 9000.0 } else { 1000.0 }).unwrap();
+        let upper = property(|is, _| if is.tags[0] >= 5 { 9000.0 } else { 1000.0 }).unwrap();
         assert_eq!((upper.0, upper.1.as_str()), (ExpensiveBy::Tag, "<k> of 5 and more"));
-        let large = told(|is, _| if is.size_bytes > 3000 { 9000.0 } else { 1000.0 }).unwrap();
+        let large = property(|is, _| if is.size_bytes > 3000 { 9000.0 } else { 1000.0 }).unwrap();
         assert_eq!((large.0, large.1.as_str()), (ExpensiveBy::Size, "records of bytes: 3001 and more"));
-        let lower = told(|is, _| if is.size_bytes < 1000 { 9000.0 } else { 1000.0 }).unwrap();
+        let lower = property(|is, _| if is.size_bytes < 1000 { 9000.0 } else { 1000.0 }).unwrap();
         assert_eq!((lower.0, lower.1.as_str()), (ExpensiveBy::Size, "records of bytes: 999 and less"));
-        let grows = told(|is, _| is.size_bytes as f64).unwrap();
+        let grows = property(|is, _| is.size_bytes as f64).unwrap();
         assert_eq!(grows.0, ExpensiveBy::Size);
-        let typed = told(|is, ticks| {
+        let typed = property(|is, ticks| {
             let dear = is.tags[1] % 3 == 0;
             is.record_type = if dear { 6 } else { 5 };
             if dear { 20.0 * ticks } else { ticks }
@@ -296,7 +296,7 @@ mod tests {
 
     #[test]
     fn one_record_in_a_hundred_is_named_by_its_tag() {
-        let rare = told(|is, ticks| {
+        let rare = property(|is, ticks| {
             let is_dear = is.tags[1] % 97 == 5;
             is.tags[0] = if is_dear { 77 } else { is.tags[0] };
             if is_dear { 100.0 * ticks } else { ticks }
@@ -308,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn a_record_is_what_was_said_of_it_and_no_other() {
+    fn a_record_has_its_own_description_and_no_other() {
         let mut types = types();
         let described = RecordDescribed { task: 2, index: 7, record_type: 5, tag_0: 4, ..Default::default() };
         types.describe(&described);

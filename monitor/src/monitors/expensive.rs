@@ -166,9 +166,13 @@ impl Monitor for Records {
                 continue;
             }
             let path = moment.names.site(site).path;
-            let told =
-                costs.told(&self.descriptions, &path, unfolds(moment.names, &path), moment.ns_per_tick);
-            found.extend(told.into_iter().map(|row| (part * row.time_share, row)));
+            let rows = costs.expensive_rows(
+                &self.descriptions,
+                &path,
+                unfolds(moment.names, &path),
+                moment.ns_per_tick,
+            );
+            found.extend(rows.into_iter().map(|row| (part * row.time_share, row)));
         }
         found.sort_by(|a, b| b.0.total_cmp(&a.0).then_with(|| a.1.which.cmp(&b.1.which)));
         found.truncate(moment.top);
@@ -255,7 +259,13 @@ impl Costs {
         }
     }
 
-    fn told(&self, types: &Descriptions, path: &str, unfolds: bool, ns_per_tick: f64) -> Vec<Expensive> {
+    fn expensive_rows(
+        &self,
+        types: &Descriptions,
+        path: &str,
+        unfolds: bool,
+        ns_per_tick: f64,
+    ) -> Vec<Expensive> {
         let row = |by, which: String, dear: Sum, whole: Sum| Expensive {
             component: path.to_owned(),
             by,
@@ -265,46 +275,46 @@ impl Costs {
             service_ns: dear.each() * ns_per_tick,
             others_ns: whole.less(dear).each() * ns_per_tick,
         };
-        let mut told: Vec<Expensive> = Vec::new();
+        let mut rows: Vec<Expensive> = Vec::new();
         let by = if unfolds { ExpensiveBy::Depth } else { ExpensiveBy::Key };
         for (replica, sum) in self.dear_replicas() {
             let which = if unfolds { format!("stage {replica}") } else { format!("replica {replica}") };
-            told.push(row(by, which, sum, self.all));
+            rows.push(row(by, which, sum, self.all));
         }
         if let Some((from, to, sum)) = self.dear_range() {
-            told.push(row(ExpensiveBy::Position, format!("messages {from} to {to}"), sum, self.all));
+            rows.push(row(ExpensiveBy::Position, format!("messages {from} to {to}"), sum, self.all));
         }
         let whole = whole(&self.samples);
         let period = self.dear_period();
         if let Some((period, remainder, sum)) = period {
             let which = format!("every {period}th message, from number {remainder} on");
-            told.push(row(ExpensiveBy::Every, which, sum, whole));
+            rows.push(row(ExpensiveBy::Every, which, sum, whole));
         }
-        if let Some(dear) = types.told(&self.described()) {
+        if let Some(dear) = types.distinguish(&self.described()) {
             let row = row(dear.by, dear.which, dear.sum, dear.whole);
             // A split's replicas and its tag's values distinguish the same records, and the positions of
             // expensive records may follow from their descriptions. A row that says no more than another one
             // is removed.
-            let keys = told.iter().filter(|row| matches!(row.by, ExpensiveBy::Key | ExpensiveBy::Depth));
+            let keys = rows.iter().filter(|row| matches!(row.by, ExpensiveBy::Key | ExpensiveBy::Depth));
             let keys = keys.map(|row| [row.messages_share, row.time_share]).collect::<Vec<_>>();
             let of_keys = [0, 1].map(|at| keys.iter().map(|shares| shares[at]).sum::<f64>());
             if dear.by != ExpensiveBy::Tag || !are_same(of_keys, &row) {
-                told.retain(|other| {
+                rows.retain(|other| {
                     !matches!(other.by, ExpensiveBy::Position | ExpensiveBy::Every)
                         || !are_same([other.messages_share, other.time_share], &row)
                 });
-                told.push(row);
+                rows.push(row);
             }
         }
         // If another property already distinguishes a component's expensive messages, classes of times are
         // not reported.
-        if told.is_empty()
+        if rows.is_empty()
             && let Some((by, from, sum)) = self.dear_class()
         {
             let which = format!("messages of {:.0} µs and more", from * ns_per_tick / 1e3);
-            told.push(row(by, which, sum, whole));
+            rows.push(row(by, which, sum, whole));
         }
-        told
+        rows
     }
 
     /// The replicas whose messages take longer than those of all others, if they take a large share of the
@@ -444,11 +454,11 @@ mod tests {
             costs.took(1, 0, at as u64, Sum { messages: 1, ticks });
             costs.sample((at as u64, ticks), None, next(at as u64) >> 11);
         }
-        costs.told(&Descriptions::default(), "net/w", false, 1.0)
+        costs.expensive_rows(&Descriptions::default(), "net/w", false, 1.0)
     }
 
-    fn by(told: &[Expensive]) -> Vec<ExpensiveBy> {
-        told.iter().map(|row| row.by).collect()
+    fn by(rows: &[Expensive]) -> Vec<ExpensiveBy> {
+        rows.iter().map(|row| row.by).collect()
     }
 
     #[test]
@@ -495,12 +505,12 @@ mod tests {
         for (task, messages, each) in [(1, 100, 1000.0), (2, 100, 8000.0), (3, 700, 1000.0)] {
             costs.took(task, task - 1, 0, Sum { messages, ticks: messages as f64 * each });
         }
-        let told = costs.told(&Descriptions::default(), "net/w", false, 2.0);
-        assert_eq!(by(&told), [ExpensiveBy::Key]);
+        let rows = costs.expensive_rows(&Descriptions::default(), "net/w", false, 2.0);
+        assert_eq!(by(&rows), [ExpensiveBy::Key]);
         assert_eq!(
-            (told[0].which.as_str(), told[0].service_ns, told[0].others_ns),
+            (rows[0].which.as_str(), rows[0].service_ns, rows[0].others_ns),
             ("replica 1", 16_000.0, 2000.0)
         );
-        assert_eq!(costs.told(&Descriptions::default(), "net/w", true, 2.0)[0].which, "stage 1");
+        assert_eq!(costs.expensive_rows(&Descriptions::default(), "net/w", true, 2.0)[0].which, "stage 1");
     }
 }

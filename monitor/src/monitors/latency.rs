@@ -14,12 +14,12 @@ const SLOWEST_MAX: usize = 100;
 /// The monitor of latencies: see the module.
 pub(crate) struct Latencies {
     lineage: Lineage,
-    told: lineage::Dispatch,
+    buffer: lineage::Dispatch,
 }
 
 impl Latencies {
     pub(crate) fn new(ns_per_tick: f64) -> Latencies {
-        Latencies { lineage: Lineage::new(ns_per_tick, SLOWEST_MAX), told: lineage::Dispatch::default() }
+        Latencies { lineage: Lineage::new(ns_per_tick, SLOWEST_MAX), buffer: lineage::Dispatch::default() }
     }
 }
 
@@ -42,7 +42,7 @@ impl Monitor for Latencies {
 
     fn take(&mut self, batch: &Batch<'_>) {
         for item in batch.items() {
-            self.lineage.take_item(batch, item, &mut self.told);
+            self.lineage.take_item(batch, item, &mut self.buffer);
         }
     }
 
@@ -90,17 +90,17 @@ impl Monitor for Latencies {
 }
 
 impl Lineage {
-    /// Follows the descent of messages through one item of a batch; `told` is a buffer that is reused.
+    /// Follows the descent of messages through one item of a batch; `buffer` is reused.
     pub(crate) fn take_item(
         &mut self,
         batch: &Batch<'_>,
         item: &crate::composing::dispatch::Item,
-        told: &mut lineage::Dispatch,
+        buffer: &mut lineage::Dispatch,
     ) {
         match item.what {
             What::Dispatch(dispatch) => {
-                told.fill(batch, &dispatch);
-                self.dispatch(told);
+                buffer.fill(batch, &dispatch);
+                self.dispatch(buffer);
             }
             What::StreamTold { stream } => {
                 let Some(state) = batch.structure().stream(stream) else { return };

@@ -69,10 +69,10 @@ impl Costs {
             LiveRow::Worker { clock_reading_ps, .. } if clock_reading_ps > 0 => Some(clock_reading_ps),
             _ => None,
         };
-        let mut told = self.clock_reading_ps.clone();
-        if told.is_empty() {
-            told.extend(rows.iter().filter_map(in_row));
+        let mut readings = self.clock_reading_ps.clone();
+        if readings.is_empty() {
+            readings.extend(rows.iter().filter_map(in_row));
         }
-        (!told.is_empty()).then(|| told.iter().sum::<u64>() as f64 / 1e3 / told.len() as f64)
+        (!readings.is_empty()).then(|| readings.iter().sum::<u64>() as f64 / 1e3 / readings.len() as f64)
     }
 }

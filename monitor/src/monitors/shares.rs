@@ -123,7 +123,7 @@ pub(crate) struct Cpu {
 }
 
 impl Cpu {
-    pub(crate) fn told(&mut self, used: Used) {
+    pub(crate) fn update(&mut self, used: Used) {
         self.now = used;
     }
 
@@ -275,7 +275,7 @@ impl Monitor for Shares {
                 }
                 What::Runtime(Observation::ThreadUsed(used)) if used.task != 0 => {
                     let sum = self.tasks.entry(used.task).or_default();
-                    sum.cpu.get_or_insert_default().told(Used::of(&used));
+                    sum.cpu.get_or_insert_default().update(Used::of(&used));
                 }
                 What::Runtime(Observation::TaskEnded(ended)) => {
                     let totals = ended.totals();

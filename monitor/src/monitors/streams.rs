@@ -10,7 +10,7 @@ use crate::decoding::observation::{LiveRow, Run, StreamTotals};
 use crate::decoding::sizes::Sizes;
 use crate::ids::{IdMap, StreamId};
 use crate::monitor::{Batch, Moment, Monitor};
-use crate::monitors::volume::{ToldSizes, Volumes};
+use crate::monitors::volume::{RecordedSizes, Volumes};
 use crate::report::{self, BrokenStream, Occupancy, Report};
 use crate::wording::counted;
 
@@ -23,8 +23,8 @@ const STEPS: usize = 32;
 #[derive(Default)]
 pub(crate) struct Streams {
     streams: IdMap<Stream>,
-    told: Edges,
-    sizes: ToldSizes,
+    finished: Edges,
+    sizes: RecordedSizes,
 }
 
 /// A stream's messages and their times in the stream.
@@ -215,8 +215,8 @@ impl Monitor for Streams {
     }
 
     fn wants(&self) -> &[&str] {
-        const COUNTS: &str = ToldSizes::KINDS[0];
-        const SIZES: &str = ToldSizes::KINDS[1];
+        const COUNTS: &str = RecordedSizes::KINDS[0];
+        const SIZES: &str = RecordedSizes::KINDS[1];
         &["run.dispatch", "run.wait", "run.stream_told", "net.record_failed", COUNTS, SIZES]
     }
 
@@ -239,9 +239,9 @@ impl Monitor for Streams {
                     self.streams.entry(failed.stream).or_default().failed += 1;
                 }
                 What::StreamTold { stream } => {
-                    let told = self.streams.remove(&stream).unwrap_or_default();
+                    let removed = self.streams.remove(&stream).unwrap_or_default();
                     let row = Row { totals: None, sizes: self.sizes.remove(stream) };
-                    self.told.add(batch.structure(), stream, &told, row, item.time);
+                    self.finished.add(batch.structure(), stream, &removed, row, item.time);
                 }
                 What::Runtime(observation) => self.sizes.take(&observation),
                 _ => {}
@@ -250,12 +250,12 @@ impl Monitor for Streams {
     }
 
     fn restart(&mut self, _time: u64) {
-        self.told = Edges::default();
+        self.finished = Edges::default();
         self.streams.values_mut().for_each(Stream::restart);
     }
 
     fn publish(&mut self, moment: &Moment<'_>, report: &mut Report) {
-        let mut all = self.told.clone();
+        let mut all = self.finished.clone();
         let rows = stream_rows(&moment.ending.rows);
         let mut open = self.streams.clone();
         for wait in moment.open.iter().filter_map(|open| open.wait) {
@@ -263,11 +263,11 @@ impl Monitor for Streams {
         }
         let mut ids: Vec<u64> = moment.structure.streams().map(|(id, _)| id).collect();
         ids.sort_unstable();
-        let mut told = self.sizes.clone();
+        let mut sizes = self.sizes.clone();
         for id in ids {
             let stream = open.remove(&id).unwrap_or_default();
             let row = rows.get(&id).copied().unwrap_or_default();
-            let row = Row { sizes: told.remove(id).or(row.sizes), ..row };
+            let row = Row { sizes: sizes.remove(id).or(row.sizes), ..row };
             all.add(moment.structure, id, &stream, row, moment.end);
         }
         report.streams = all.edges.iter().map(|(key, edge)| edge_report(moment, key, edge)).collect();
@@ -329,9 +329,9 @@ impl Edges {
         // comes from the dispatches; else it comes from the stream's own positions.
         let seen = StreamTotals { written: stream.written, read: stream.read, dropped: 0 };
         let window = structure.restarted && structure.whole();
-        let said = of.totals.or(row.totals).filter(|_| !window && !of.past);
+        let recorded = of.totals.or(row.totals).filter(|_| !window && !of.past);
         let positions =
-            said.or((window || structure.whole() && seen != StreamTotals::default()).then_some(seen));
+            recorded.or((window || structure.whole() && seen != StreamTotals::default()).then_some(seen));
         let key = EdgeKey { name: of.name, writer, reader, role: of.role };
         let edge = self.edges.entry(key).or_default();
         edge.streams += 1;
@@ -366,7 +366,7 @@ impl Edges {
         }
         let settled = of.closed.is_some() && !structure.restarted;
         let slack = if settled { 0 } else { of.capacity.max(64) };
-        let Some(what) = contradiction(stream, said, slack, structure.whole()) else { return };
+        let Some(what) = contradiction(stream, recorded, slack, structure.whole()) else { return };
         edge.broken += 1;
         self.broken_count += 1;
         if self.broken.len() < BROKEN_MAX {
@@ -380,8 +380,8 @@ impl Edges {
 /// of the run was read, in mode full. The positions of a stream that is open, or was open at the last
 /// restart, are published at different moments, so they may differ by the stream's capacity, which is
 /// `slack`.
-fn contradiction(stream: &Stream, said: Option<StreamTotals>, slack: u64, whole: bool) -> Option<String> {
-    let StreamTotals { written, read, dropped } = said?;
+fn contradiction(stream: &Stream, recorded: Option<StreamTotals>, slack: u64, whole: bool) -> Option<String> {
+    let StreamTotals { written, read, dropped } = recorded?;
     let gone = read.saturating_add(dropped);
     if slack > 0 {
         return (gone > written.saturating_add(slack))
@@ -512,8 +512,9 @@ mod tests {
         let closed = |written, read, dropped| {
             (StreamTotals { written, read, dropped }, Stream { written, read, ..Stream::default() })
         };
-        let check =
-            |(said, stream): &(StreamTotals, Stream), whole| contradiction(stream, Some(*said), 0, whole);
+        let check = |(recorded, stream): &(StreamTotals, Stream), whole| {
+            contradiction(stream, Some(*recorded), 0, whole)
+        };
         assert_eq!(check(&closed(5, 3, 2), true), None);
         assert!(check(&closed(5, 3, 1), false).unwrap().contains("1 message written and neither"));
         assert!(check(&closed(5, 3, 3), false).unwrap().contains("never written"));

@@ -13,12 +13,12 @@ const BITS_LESS: u32 = 32;
 
 /// The recorded sizes of closed streams' messages, kept until the last event of these streams.
 #[derive(Clone, Default)]
-pub(super) struct ToldSizes {
+pub(super) struct RecordedSizes {
     counts: IdMap<StreamSizeCounts>,
     sizes: IdMap<Sizes>,
 }
 
-impl ToldSizes {
+impl RecordedSizes {
     /// The kinds that record sizes.
     pub(super) const KINDS: [&str; 2] = ["exec.stream_size_counts", "exec.stream_sizes"];
 
@@ -27,7 +27,7 @@ impl ToldSizes {
             Observation::StreamSizeCounts(counts) => _ = self.counts.insert(counts.stream, counts),
             Observation::StreamSizes(sizes) => {
                 if let Some(counts) = self.counts.remove(&sizes.stream) {
-                    self.sizes.insert(sizes.stream, Sizes::told(&sizes, &counts));
+                    self.sizes.insert(sizes.stream, Sizes::of_events(&sizes, &counts));
                 }
             }
             _ => {}
@@ -119,7 +119,7 @@ mod tests {
             let at = (bucket(size) - first) as usize;
             cells[at / 4] += 1 << (at % 4 * 16);
         }
-        let told = StreamSizes {
+        let event = StreamSizes {
             stream: 1,
             messages: sizes.len() as u64,
             bytes: sizes.iter().sum(),
@@ -138,7 +138,7 @@ mod tests {
             counts_5,
             counts_6,
         };
-        Sizes::told(&told, &counts)
+        Sizes::of_events(&event, &counts)
     }
 
     fn volume(streams: &[(Sizes, u64)]) -> Volume {
@@ -176,7 +176,7 @@ mod tests {
 
     #[test]
     fn nonsense_is_no_worse_than_wrong() {
-        let told = StreamSizes { stream: 1, messages: 1, bytes: 9, least: 7, most: 3, scale: !(1 << 23) };
+        let event = StreamSizes { stream: 1, messages: 1, bytes: 9, least: 7, most: 3, scale: !(1 << 23) };
         let ones = u64::MAX;
         let counts = StreamSizeCounts {
             stream: 1,
@@ -188,10 +188,10 @@ mod tests {
             counts_5: ones,
             counts_6: ones,
         };
-        let nonsense = Sizes::told(&told, &counts);
+        let nonsense = Sizes::of_events(&event, &counts);
         let p99 = volume(&[(nonsense, u64::MAX)]).p99_bytes.unwrap();
         assert!(p99.is_finite(), "{p99}");
-        let moving = Sizes::told(&StreamSizes { scale: u64::MAX, ..told }, &counts);
+        let moving = Sizes::of_events(&StreamSizes { scale: u64::MAX, ..event }, &counts);
         assert_eq!(volume(&[(moving, 5)]).p99_bytes, None);
         assert!(Volumes::default().report(None).is_none());
     }

@@ -250,7 +250,7 @@ impl Waits {
         led.peer = peer;
         let Some(history) = self.histories.get(&peer) else { return };
         let mut until = wait.woken;
-        let mut tell = |from: u64, until: u64, doing: Option<Doing>| {
+        let mut attribute = |from: u64, until: u64, doing: Option<Doing>| {
             let ticks = until.saturating_sub(from);
             match doing {
                 _ if ticks == 0 => {}
@@ -261,14 +261,14 @@ impl Waits {
             }
         };
         if let Some(&(_, last, _)) = history.past.back() {
-            tell(last.max(wait.since), until, history.then);
+            attribute(last.max(wait.since), until, history.then);
             until = until.min(last);
         }
         for &(from, to, doing) in history.past.iter().rev() {
             if to <= wait.since {
                 break;
             }
-            tell(from.max(wait.since), to.min(until), Some(doing));
+            attribute(from.max(wait.since), to.min(until), Some(doing));
             until = until.min(from);
         }
     }
@@ -325,7 +325,7 @@ impl Waits {
         roots: BTreeMap<(u64, RootState), f64>,
         total: u64,
     ) -> Vec<Root> {
-        let mut told: Vec<Root> = roots
+        let mut rows: Vec<Root> = roots
             .into_iter()
             .map(|((task, state), ticks)| Root {
                 task: TaskId::of(task),
@@ -336,9 +336,9 @@ impl Waits {
                 share: ticks / total.max(1) as f64,
             })
             .collect();
-        told.sort_by(|a, b| b.share.total_cmp(&a.share).then(a.task.cmp(&b.task)));
-        told.truncate(moment.top);
-        told
+        rows.sort_by(|a, b| b.share.total_cmp(&a.share).then(a.task.cmp(&b.task)));
+        rows.truncate(moment.top);
+        rows
     }
 
     fn matrix(&self, moment: &Moment<'_>, all: &ChannelMap<Led>, total: u64) -> Vec<WaitEdge> {
@@ -351,7 +351,7 @@ impl Waits {
             *ticks += led.ticks;
             *count += led.count;
         }
-        let mut told: Vec<WaitEdge> = edges
+        let mut rows: Vec<WaitEdge> = edges
             .into_iter()
             .map(|((waiter, peer, what), (ticks, waits))| WaitEdge {
                 waiter,
@@ -362,9 +362,9 @@ impl Waits {
                 share: ticks as f64 / total.max(1) as f64,
             })
             .collect();
-        told.sort_by(|a, b| b.ns.total_cmp(&a.ns));
-        told.truncate(moment.top);
-        told
+        rows.sort_by(|a, b| b.ns.total_cmp(&a.ns));
+        rows.truncate(moment.top);
+        rows
     }
 
     fn now_report(&self, moment: &Moment<'_>, going: &Going) -> WaitNow {
@@ -383,7 +383,7 @@ impl Waits {
     /// The tasks of which none can continue without another of them, and one of which waits for room: those
     /// that the run itself reported, or else those in circles of tasks that wait for one particular stream.
     fn deadlock(&self, moment: &Moment<'_>, now: &[Going]) -> Option<Deadlock> {
-        let waits = if self.found.is_empty() { self.circles(moment, now) } else { self.told(now) };
+        let waits = if self.found.is_empty() { self.circles(moment, now) } else { self.reported(now) };
         if !waits.iter().any(|going| going.wait.what == For::Room) {
             return None;
         }
@@ -402,7 +402,7 @@ impl Waits {
     }
 
     /// The waits that the run reported, each with its start, if it was recorded.
-    fn told(&self, now: &[Going]) -> Vec<Going> {
+    fn reported(&self, now: &[Going]) -> Vec<Going> {
         let began = self.cut.iter().chain(now).map(|going| (going.wait.task, going.wait.since));
         let began: IdMap<u64> = began.collect();
         let dated = |found: &Going| {

@@ -87,7 +87,7 @@ impl Default for Worker {
 impl Worker {
     /// Extends the time up to which the worker's states are known to `time`. Returns the length of the new
     /// part, less the time without a processor in it.
-    fn tell_until(&mut self, time: u64) -> u64 {
+    fn extend_to(&mut self, time: u64) -> u64 {
         let since = self.until.replace(time).unwrap_or(time);
         self.until = Some(time.max(since));
         let kept = std::mem::take(&mut self.kept_since).min(time.saturating_sub(since));
@@ -96,11 +96,11 @@ impl Worker {
     }
 
     fn dispatched(&mut self, dispatch: &Dispatch) {
-        self.ticks.own += self.tell_until(dispatch.start);
+        self.ticks.own += self.extend_to(dispatch.start);
         // The states of a thread cannot overlap, even if damaged events say so.
-        let told = self.tell_until(dispatch.end);
-        let kept = dispatch.kept.min(told);
-        self.ticks.busy += told - kept;
+        let lasted = self.extend_to(dispatch.end);
+        let kept = dispatch.kept.min(lasted);
+        self.ticks.busy += lasted - kept;
         self.ticks.kept += kept;
     }
 
@@ -117,13 +117,13 @@ impl Worker {
     }
 
     fn waits(&mut self, time: u64) {
-        self.ticks.own += self.tell_until(time);
+        self.ticks.own += self.extend_to(time);
         self.waiting_since = Some(time);
     }
 
     /// Ends the worker's wait; if it did not wait, the time since its last known state was its own work.
     fn resumed(&mut self, time: u64) {
-        let ticks = self.tell_until(time);
+        let ticks = self.extend_to(time);
         match self.waiting_since.take() {
             Some(_) => self.ticks.waiting += ticks,
             None => self.ticks.own += ticks,
@@ -219,7 +219,7 @@ impl Workers {
             Observation::ThreadUsed(used) if used.worker < OWN_THREAD => {
                 let state = self.workers.entry(used.worker).or_default();
                 state.besides = used.besides();
-                state.cpu.get_or_insert_default().told(Used::of(&used));
+                state.cpu.get_or_insert_default().update(Used::of(&used));
             }
             _ => {}
         }

@@ -65,7 +65,7 @@ pub(super) fn used_by_run(processors: &Processors) -> f64 {
 pub(super) fn contradicts(facts: &Facts<'_>, found: &Finding) -> bool {
     let task =
         || facts.report.tasks.iter().find(|task| found.task.as_ref().is_some_and(|of| of.id == task.id));
-    let says_it_works =
+    let implies_work =
         found.rule != "asleep" && found.rule != "hang" && found.figure("asleep_of_busy").is_none();
     match found.kind {
         // A finding that others used the processors is ruled out if no worker was kept from a processor.
@@ -74,7 +74,7 @@ pub(super) fn contradicts(facts: &Facts<'_>, found: &Finding) -> bool {
         }
         // A finding that a task has too much work is ruled out if the task mostly sleeps: with less work it
         // would not be faster.
-        VerdictKind::Task | VerdictKind::Burst if says_it_works => {
+        VerdictKind::Task | VerdictKind::Burst if implies_work => {
             asleep_part(task().and_then(|task| facts.account(task))).is_some_and(|part| part > ASLEEP)
         }
         // If workers sleep in boxes, neither the number of workers nor the mapping of tasks is the limit.

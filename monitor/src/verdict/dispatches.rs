@@ -42,7 +42,7 @@ impl Short {
     }
 
     /// Adds the figures of the dispatches to a finding.
-    pub(super) fn told(&self, found: Finding) -> Finding {
+    pub(super) fn add_to(&self, found: Finding) -> Finding {
         found
             .with(Figure::share("quantum_spent", self.yields))
             .with(Figure::new("dispatch_messages", self.messages, "messages"))
@@ -63,7 +63,7 @@ pub(super) fn too_small(stream: &Stream) -> Finding {
 }
 
 /// The words of a finding about short dispatches.
-pub(super) fn said(found: &Finding) -> String {
+pub(super) fn reason(found: &Finding) -> String {
     format!(
         "{} of the dispatches end with the quantum spent; they take {:.1} messages and {:.0} ns",
         found.percent("quantum_spent"),
@@ -73,7 +73,7 @@ pub(super) fn said(found: &Finding) -> String {
 }
 
 /// The words of a finding about streams whose capacity is too small.
-pub(super) fn say_too_small(found: &Finding, why: &str) -> Words {
+pub(super) fn describe_too_small(found: &Finding, why: &str) -> Words {
     let name = found.stream.as_ref().map_or("", |stream| &stream.name);
     Words::text(format!(
         "The streams {name} are too small: they hold {}, and {why}.",

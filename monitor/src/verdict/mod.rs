@@ -4,8 +4,8 @@
 //! a processor used by others) to the rules for runs without a clear limit; the first rule with a finding
 //! gives the verdict. Each rule uses shares of time, the roots of waiting ([`crate::report::Root`]) and
 //! true-rate utilisation, and returns data: a [`Finding`]. Sentences are made from the complete finding
-//! ([`say`]). If the account of busy time rules out a finding ([`accounts::contradicts`]), the next rule is
-//! evaluated.
+//! ([`describe`]). If the account of busy time rules out a finding ([`accounts::contradicts`]), the next rule
+//! is evaluated.
 
 mod accounts;
 mod dispatches;
@@ -33,15 +33,15 @@ pub(crate) use utilisation::utilisation;
 /// The verdict on a report whose other parts are complete.
 pub(crate) fn verdict(report: &Report) -> Verdict {
     let finding = finding(&Facts::new(report));
-    let words = say(&finding);
+    let words = describe(&finding);
     Verdict::of(finding, words)
 }
 
 /// The finding in words. All sentences are made by this function, and only from the finding.
-pub(crate) fn say(finding: &Finding) -> Words {
+pub(crate) fn describe(finding: &Finding) -> Words {
     let rule = rules::RULES.iter().find(|rule| rule.name == finding.rule);
-    let said = rule.map_or_else(|| Words::text(words::NOTHING), |rule| (rule.say)(finding));
-    words::whole(said, finding)
+    let sentences = rule.map_or_else(|| Words::text(words::NOTHING), |rule| (rule.describe)(finding));
+    words::whole(sentences, finding)
 }
 
 /// The finding of the first rule that applies and that no account contradicts.

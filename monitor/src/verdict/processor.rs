@@ -42,9 +42,9 @@ impl Processor {
 /// The share of the worker's lifetime for which other processes can have delayed it, if its whole delay was
 /// the share `delayed`.
 fn had_by_others(facts: &Facts<'_>, worker: &Worker, delayed: f64) -> f64 {
-    let told = facts.report.processors.as_ref().filter(|processors| processors.span_ns > 0.0);
+    let known = facts.report.processors.as_ref().filter(|processors| processors.span_ns > 0.0);
     if let Some((processors, others_ns)) =
-        told.and_then(|processors| Some((processors, processors.others_ns?)))
+        known.and_then(|processors| Some((processors, processors.others_ns?)))
     {
         let others = others_ns / processors.span_ns;
         if facts.workers.len() as u64 <= processors.count {

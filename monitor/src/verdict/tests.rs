@@ -7,7 +7,7 @@ use thalweg_chance::Chance;
 
 use super::facts::Facts;
 use super::rules::{RULES, Rule};
-use super::{say, utilisation, verdict};
+use super::{describe, utilisation, verdict};
 use crate::ids::{StreamId, TaskId, WorkerId};
 use crate::report::{
     Action, Asleep, Behind, BusyAccount, Component, Deadlock, Finding, Hanging, Limits, Processors, Replay,
@@ -18,7 +18,7 @@ use crate::report::{
 /// A list with one more rule, written as a contributor would add it to `RULES`.
 #[rustfmt::skip]
 const ADDED: [Rule; 1] = [
-    Rule { name: "failing", find: failing::find, say: failing::say },
+    Rule { name: "failing", find: failing::find, describe: failing::describe },
 ];
 
 #[test]
@@ -34,7 +34,7 @@ fn the_rule_that_the_page_adds_is_one() {
     let report = Report { components: vec![component("net/a", 1, 100, 1e6), bad], ..Report::empty() };
     let [rule] = ADDED;
     let found = (rule.find)(&Facts::new(&report)).expect("most is refused");
-    assert_eq!((rule.say)(&found).text, "net/parse refuses 90 % of what it reads.");
+    assert_eq!((rule.describe)(&found).text, "net/parse refuses 90 % of what it reads.");
     assert!((rule.find)(&Facts::new(&Report::empty())).is_none());
 }
 
@@ -59,22 +59,22 @@ fn component(path: &str, tasks: u64, messages: u64, busy_ns: f64) -> Component {
 
 #[test]
 fn much_work_in_tasks_of_few_messages_is_too_fine_a_grain() {
-    let told = |components: Vec<Component>| {
+    let grain_of = |components: Vec<Component>| {
         let report = Report { components, ..Report::empty() };
         found("grain", &report).map(|finding| finding.component)
     };
     let few = component("few", 1, 1_000_000, 4e6);
     let stage = || component("star", 400, 800, 5e6);
-    assert_eq!(told(vec![few.clone(), stage()]), Some(Some("star".to_owned())));
-    assert_eq!(told(vec![few.clone(), component("star", 400, 800, 3e6)]), None, "a part of the work");
-    assert_eq!(told(vec![few.clone(), component("star", 400, 8000, 5e6)]), None, "enough messages each");
-    assert_eq!(told(vec![few, component("star", 40, 80, 5e6)]), None, "few tasks");
+    assert_eq!(grain_of(vec![few.clone(), stage()]), Some(Some("star".to_owned())));
+    assert_eq!(grain_of(vec![few.clone(), component("star", 400, 800, 3e6)]), None, "a part of the work");
+    assert_eq!(grain_of(vec![few.clone(), component("star", 400, 8000, 5e6)]), None, "enough messages each");
+    assert_eq!(grain_of(vec![few, component("star", 40, 80, 5e6)]), None, "few tasks");
     let long = component("star", 400, 800, 5e8);
-    assert_eq!(told(vec![long.clone()]), None, "a millisecond each");
+    assert_eq!(grain_of(vec![long.clone()]), None, "a millisecond each");
     let unfolding = Component { kind: "star".to_owned(), ..long };
-    assert_eq!(told(vec![unfolding]), Some(Some("star".to_owned())), "a millisecond, and none in boxes");
+    assert_eq!(grain_of(vec![unfolding]), Some(Some("star".to_owned())), "a millisecond, and none in boxes");
     let unrecorded = Component { work: Work { busy_ns: None, ..stage().work }, ..stage() };
-    assert_eq!(told(vec![unrecorded]), None, "no time is known");
+    assert_eq!(grain_of(vec![unrecorded]), None, "no time is known");
 }
 
 /// A task that was busy for this share of a second.
@@ -103,8 +103,8 @@ fn worker(id: u64, busy: f64) -> Worker {
 }
 
 #[test]
-fn a_verdict_on_a_short_run_says_that_it_was_short() {
-    let said = |duration_ns: f64, partial: bool| {
+fn a_verdict_on_a_short_run_warns_that_it_was_short() {
+    let text_of = |duration_ns: f64, partial: bool| {
         let mut report = Report {
             tasks: vec![task(1, "slow", 0, 0.9, 1e3)],
             workers: vec![worker(0, 0.95), worker(1, 0.3)],
@@ -115,31 +115,31 @@ fn a_verdict_on_a_short_run_says_that_it_was_short() {
         assert_eq!(verdict.finding.rule, "saturated_task");
         verdict.words.text
     };
-    assert!(said(4e6, false).ends_with(
+    assert!(text_of(4e6, false).ends_with(
         "the run lasted 4.0 ms, most of which was its start. Something else may limit a longer one."
     ));
-    assert!(!said(1e9, false).contains("Beware"), "it was long enough");
-    assert!(!said(4e6, true).contains("Beware"), "a short look at a longer run");
+    assert!(!text_of(1e9, false).contains("Beware"), "it was long enough");
+    assert!(!text_of(4e6, true).contains("Beware"), "a short look at a longer run");
 }
 
 #[test]
-fn nobody_is_told_to_replicate_what_no_worker_has_time_for() {
-    let told = |loads: &[f64]| {
+fn replicas_for_which_no_worker_has_time_are_not_suggested() {
+    let suggestion = |loads: &[f64]| {
         let workers = loads.iter().enumerate().map(|(id, &busy)| worker(id as u64, busy)).collect();
         let report = Report { tasks: vec![task(1, "slow", 0, 0.9, 1e3)], workers, ..Report::empty() };
         let verdict = verdict(&report);
         assert_eq!(verdict.finding.rule, "saturated_task");
         verdict.words.suggestion.unwrap_or_default()
     };
-    assert!(told(&[0.95, 0.3]).contains("or replicate it (`!`"), "the other has time");
-    assert!(told(&[0.95, 0.92]).contains("all 2 are busy, so replicas would gain nothing"));
-    assert!(told(&[0.95]).contains("its one worker has no time for replicas"));
-    assert!(told(&[0.95, 0.95, 0.95, 0.5]).contains("or replicate it (`!`"), "a sixth is to be gained");
+    assert!(suggestion(&[0.95, 0.3]).contains("or replicate it (`!`"), "the other has time");
+    assert!(suggestion(&[0.95, 0.92]).contains("all 2 are busy, so replicas would gain nothing"));
+    assert!(suggestion(&[0.95]).contains("its one worker has no time for replicas"));
+    assert!(suggestion(&[0.95, 0.95, 0.95, 0.5]).contains("or replicate it (`!`"), "a sixth is to be gained");
 }
 
 #[test]
 fn replicas_of_most_of_the_work_are_suggested_where_another_worker_has_time() {
-    let told = |share: f64, tasks: u64, other: f64| {
+    let suggestion = |share: f64, tasks: u64, other: f64| {
         let components = vec![
             component("net/slow", tasks, 10, share * 1e9),
             component("net/quick", 1, 10, (1.0 - share) * 1e9),
@@ -149,21 +149,21 @@ fn replicas_of_most_of_the_work_are_suggested_where_another_worker_has_time() {
             Report { components, tasks, workers: vec![worker(0, 0.95), worker(1, other)], ..Report::empty() };
         let finding = found("saturated_worker", &report).expect("a worker is saturated");
         let rule = RULES.iter().find(|rule| rule.name == "saturated_worker").expect("there is such a rule");
-        (rule.say)(&finding).suggestion.unwrap_or_default()
+        (rule.describe)(&finding).suggestion.unwrap_or_default()
     };
     assert!(
-        told(0.7, 1, 0.1).starts_with("replicate net/slow (`!` in the network)"),
+        suggestion(0.7, 1, 0.1).starts_with("replicate net/slow (`!` in the network)"),
         "{}",
-        told(0.7, 1, 0.1)
+        suggestion(0.7, 1, 0.1)
     );
-    assert!(told(0.7, 1, 0.9).starts_with("more workers"), "the other has no time");
-    assert!(told(0.7, 4, 0.1).starts_with("more workers"), "it has replicas");
-    assert!(told(0.4, 1, 0.1).starts_with("more workers"), "most is elsewhere");
+    assert!(suggestion(0.7, 1, 0.9).starts_with("more workers"), "the other has no time");
+    assert!(suggestion(0.7, 4, 0.1).starts_with("more workers"), "it has replicas");
+    assert!(suggestion(0.4, 1, 0.1).starts_with("more workers"), "most is elsewhere");
 }
 
 #[test]
-fn who_is_ready_behind_a_long_box_is_named() {
-    let told = |service_ns: f64, spare: f64, state: RootState| {
+fn the_task_that_is_ready_behind_a_long_box_is_named() {
+    let verdict_of = |service_ns: f64, spare: f64, state: RootState| {
         let root = Root {
             task: TaskId::of(1),
             name: Some("merge".to_owned()),
@@ -185,7 +185,7 @@ fn who_is_ready_behind_a_long_box_is_named() {
         report.waiting.roots = vec![root];
         verdict(&report)
     };
-    let named = told(5e7, 0.7, RootState::Ready);
+    let named = verdict_of(5e7, 0.7, RootState::Ready);
     assert!(
         named.words.text.contains("merge, for which others wait, is ready there behind solve"),
         "{named:?}"
@@ -199,9 +199,9 @@ fn who_is_ready_behind_a_long_box_is_named() {
         (Some("solve"), Some(WorkerId::of(1)), "long_box")
     );
     for other in [
-        told(5e4, 0.7, RootState::Ready),
-        told(5e7, 0.9, RootState::Ready),
-        told(5e7, 0.7, RootState::Running),
+        verdict_of(5e4, 0.7, RootState::Ready),
+        verdict_of(5e7, 0.9, RootState::Ready),
+        verdict_of(5e7, 0.7, RootState::Running),
     ] {
         assert!(!other.words.text.contains("merge"), "{other:?}");
     }
@@ -209,14 +209,14 @@ fn who_is_ready_behind_a_long_box_is_named() {
 
 #[test]
 fn a_worker_with_all_tasks_is_named_though_it_waits_between() {
-    let told = |busy: f64, other: f64| {
+    let finding_of = |busy: f64, other: f64| {
         let tasks = vec![task(1, "left", 0, busy / 2.0, 1e3), task(2, "right", 0, busy / 2.0, 1e3)];
         let workers = vec![worker(0, busy), worker(1, other)];
         found("uneven_workers", &Report { tasks, workers, ..Report::empty() })
     };
-    assert_eq!(told(0.7, 0.0).map(|finding| finding.kind), Some(VerdictKind::Mapping));
-    assert_eq!(told(0.7, 0.4), None, "the other one works, too");
-    assert_eq!(told(0.4, 0.0), None, "there is little to do");
+    assert_eq!(finding_of(0.7, 0.0).map(|finding| finding.kind), Some(VerdictKind::Mapping));
+    assert_eq!(finding_of(0.7, 0.4), None, "the other one works, too");
+    assert_eq!(finding_of(0.4, 0.0), None, "there is little to do");
 }
 
 #[test]
@@ -512,13 +512,13 @@ fn a_finding_is_whole_without_its_words() {
     let mut asked = std::collections::BTreeSet::new();
     for _ in 0..160_000 {
         let report = chance.report();
-        let said = verdict(&report);
-        let json = serde_json::to_string(&said).expect("a verdict is JSON");
+        let verdict = verdict(&report);
+        let json = serde_json::to_string(&verdict).expect("a verdict is JSON");
         let read: crate::Verdict = serde_json::from_str(&json).expect("and is read again");
-        assert_eq!(read, said, "{json}");
-        assert_eq!(say(&read.finding), said.words);
-        assert!(said.finding.figures.iter().all(|figure| figure.value.is_finite()), "{json}");
-        asked.insert(said.finding.rule);
+        assert_eq!(read, verdict, "{json}");
+        assert_eq!(describe(&read.finding), verdict.words);
+        assert!(verdict.finding.figures.iter().all(|figure| figure.value.is_finite()), "{json}");
+        asked.insert(verdict.finding.rule);
     }
     let never: Vec<&str> = super::rule_names().filter(|name| !asked.contains(*name)).collect();
     assert!(never.is_empty(), "no report made these answer: {never:?}");

@@ -27,7 +27,7 @@ const PHASES_MAX: usize = 4;
 /// The confidence below which alternatives of a verdict are stated.
 const ALONE: f64 = 0.8;
 /// The least share of the samples with which an alternative is stated.
-const SAID: f64 = 0.15;
+const SHARE_MIN: f64 = 0.15;
 
 /// The parts of a finding that must be equal for two verdicts to count as the same.
 fn key(finding: &Finding) -> (VerdictKind, Option<&str>, Option<u64>) {
@@ -42,18 +42,19 @@ fn is_same(a: &Finding, b: &Finding) -> bool {
     key(a) == key(b)
 }
 
-/// Adds to a report the confidence and alternatives of its verdict, computed from its windows ([`say_doubt`]
-/// writes the words), and the phases.
+/// Adds to a report the confidence and alternatives of its verdict, computed from its windows, and the phases
+/// ([`add_alternatives`] writes the words).
 pub(crate) fn over_time(report: &mut Report, windows: &[Report]) {
     if windows.len() < 2 * PHASE_MIN || !depends_on_time(&report.verdict.finding) {
         return;
     }
     // Some data are recorded at intervals and so are missing in some windows: if even all windows together
     // give another verdict than the run for this reason, the difference does not lower the confidence.
-    let is_told = merged(windows).is_some_and(|all| is_same(&verdict(&all).finding, &report.verdict.finding));
+    let windows_agree =
+        merged(windows).is_some_and(|all| is_same(&verdict(&all).finding, &report.verdict.finding));
     let mut cuts = Vec::new();
     cut(windows, 0, &mut cuts);
-    if cuts.is_empty() && !is_told {
+    if cuts.is_empty() && !windows_agree {
         return;
     }
     if cuts.is_empty() {
@@ -70,7 +71,7 @@ pub(crate) fn over_time(report: &mut Report, windows: &[Report]) {
         let Some(whole) = merged(part) else { continue };
         let mut found = verdict(&whole);
         sure(&mut found, &samples(part));
-        say_doubt(&mut found);
+        add_alternatives(&mut found);
         let lasted_ns = whole.window.duration_ns;
         let entered = whole.throughput.messages_in;
         report.phases.push(Phase {
@@ -81,7 +82,7 @@ pub(crate) fn over_time(report: &mut Report, windows: &[Report]) {
         });
         (from, from_ns) = (end, from_ns + lasted_ns);
     }
-    say_phases(report);
+    state_phases(report);
 }
 
 /// Whether windows can have verdicts of this kind; verdicts on how the run ended, or on what kept the run
@@ -93,12 +94,12 @@ fn depends_on_time(finding: &Finding) -> bool {
 
 /// States in the first sentence of the verdict that the limit changed during the run, and uses the finding of
 /// the longest phase.
-fn say_phases(report: &mut Report) {
+fn state_phases(report: &mut Report) {
     let longest = report.phases.iter().max_by(|a, b| (a.to_ns - a.from_ns).total_cmp(&(b.to_ns - b.from_ns)));
     let Some(longest) = longest else { return };
     let before = report.verdict.words.text.clone();
     report.verdict = longest.verdict.clone();
-    let said: Vec<String> = report
+    let sentences: Vec<String> = report
         .phases
         .iter()
         .map(|phase| {
@@ -113,7 +114,7 @@ fn say_phases(report: &mut Report) {
         .collect();
     let words = &mut report.verdict.words;
     words.evidence.insert(0, format!("over the whole run it would be: {}", before.trim_end_matches('.')));
-    words.text = format!("What limits the flow changed. {}.", capital(&said.join("; ")));
+    words.text = format!("What limits the flow changed. {}.", capital(&sentences.join("; ")));
 }
 
 fn capital(text: &str) -> String {
@@ -152,9 +153,9 @@ fn sure(of: &mut Verdict, samples: &[Verdict]) {
 }
 
 /// Adds the alternatives to the words of a verdict, if its confidence is low and another verdict is frequent.
-pub(crate) fn say_doubt(of: &mut Verdict) {
+pub(crate) fn add_alternatives(of: &mut Verdict) {
     let Some(confidence) = of.confidence.filter(|confidence| *confidence < ALONE) else { return };
-    let Some(other) = of.alternatives.first().filter(|other| other.share >= SAID) else { return };
+    let Some(other) = of.alternatives.first().filter(|other| other.share >= SHARE_MIN) else { return };
     of.words.text = format!(
         "{} ({:.0} %), or: {} ({:.0} %).",
         of.words.text.trim_end_matches('.'),

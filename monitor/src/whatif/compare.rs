@@ -29,7 +29,7 @@ const KEPT: f64 = 0.05;
 /// The least number of messages from which a component's time per message is compared.
 const MESSAGES_MIN: u64 = 50;
 /// The maximal number of differences listed.
-const TOLD: usize = 20;
+const DIFFERENCES_MAX: usize = 20;
 
 /// The comparison of two runs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -98,7 +98,7 @@ fn compared(old: &Report, new: &Report, old_rates: &[f64], new_rates: &[f64]) ->
     let mut differences = settings(old, new);
     differences.extend(places(old, new));
     differences.extend(components(old, new));
-    differences.truncate(TOLD);
+    differences.truncate(DIFFERENCES_MAX);
     let suggestions = old.replay.iter().flat_map(|replay| &replay.suggestions);
     let predicted = suggestions.filter(|suggestion| was_done(suggestion, old, new)).cloned().collect();
     Comparison {
@@ -276,7 +276,7 @@ fn was_done(suggestion: &Suggestion, old: &Report, new: &Report) -> bool {
 
 /// Possible reasons why two runs differ other than the changes that were made.
 fn because(old: &Report, new: &Report) -> Vec<String> {
-    let mut said = Vec::new();
+    let mut reasons = Vec::new();
     if let Some(path) = old.verdict.finding.component.as_deref() {
         let busy = |report: &Report| {
             let path = counterpart(old, report, path).map_or(path, |of| &of.path);
@@ -284,7 +284,7 @@ fn because(old: &Report, new: &Report) -> Vec<String> {
             tasks.filter_map(|task| Some(task.work.shares?.busy)).reduce(f64::max)
         };
         if let (Some(before), Some(after)) = (busy(old), busy(new)) {
-            said.push(format!(
+            reasons.push(format!(
                 "{path}, which was busy {} of the time, is busy {} of it now",
                 percent(before),
                 percent(after)
@@ -294,13 +294,13 @@ fn because(old: &Report, new: &Report) -> Vec<String> {
     for (report, which) in [(old, "older"), (new, "newer")] {
         let kept = report.workers.iter().filter_map(|worker| Some(worker.shares?.kept)).reduce(f64::max);
         if let Some(kept) = kept.filter(|kept| *kept >= KEPT) {
-            said.push(format!(
+            reasons.push(format!(
                 "in the {which} run a worker could have run and had no processor {} of the time: without that the runs would compare otherwise",
                 percent(kept)
             ));
         }
     }
-    said
+    reasons
 }
 
 #[cfg(test)]
@@ -335,15 +335,15 @@ mod tests {
     #[test]
     fn the_gain_is_that_of_the_flow_with_an_interval_over_windows() {
         let (old, new) = (report(2, 1e5, 1000), report(2, 1e5, 1500));
-        let told = compared(&old, &new, &[950.0, 1000.0, 1050.0], &[1450.0, 1500.0, 1550.0]);
-        assert!((told.gain - 0.5).abs() < 1e-12 && told.differences.is_empty(), "{told:?}");
-        let (least, most) = (told.least.expect("windows"), told.most.expect("windows"));
+        let comparison = compared(&old, &new, &[950.0, 1000.0, 1050.0], &[1450.0, 1500.0, 1550.0]);
+        assert!((comparison.gain - 0.5).abs() < 1e-12 && comparison.differences.is_empty(), "{comparison:?}");
+        let (least, most) = (comparison.least.expect("windows"), comparison.most.expect("windows"));
         assert!(0.35 < least && least < 0.5 && 0.5 < most && most < 0.65, "{least} {most}");
         assert_eq!(compared(&old, &new, &[], &[]).least, None);
     }
 
     #[test]
-    fn what_was_done_is_told_and_held_against_what_was_predicted_of_it() {
+    fn what_was_done_is_listed_and_compared_with_its_prediction() {
         let suggestion = |words: &str, kind, component: Option<&str>, action| Suggestion {
             words: words.to_owned(),
             how: String::new(),
@@ -368,10 +368,10 @@ mod tests {
         assert_eq!(done(&report(2, 1e5, 1000)), Vec::<String>::new());
         assert_eq!(done(&report(3, 1e5, 1000)), ["3 workers"]);
         assert_eq!(done(&report(2, 5e4, 1000)), ["net/w twice as fast"]);
-        let told = compared(&old, &report(3, 5e4, 1000), &[], &[]).differences;
-        let what: Vec<&str> = told.iter().map(|one| one.what.as_str()).collect();
+        let differences = compared(&old, &report(3, 5e4, 1000), &[], &[]).differences;
+        let what: Vec<&str> = differences.iter().map(|one| one.what.as_str()).collect();
         assert_eq!(what, ["workers", "a message in net/w takes"]);
-        assert_eq!((told[1].old.as_str(), told[1].new.as_str()), ("100.00 µs", "50.00 µs"));
+        assert_eq!((differences[1].old.as_str(), differences[1].new.as_str()), ("100.00 µs", "50.00 µs"));
     }
     #[test]
     fn a_component_that_moved_into_a_split_is_the_same_one() {
@@ -381,8 +381,8 @@ mod tests {
         let split = Component { path: "net/split".into(), kind: "split".into(), ..new.components[0].clone() };
         new.components.push(split);
         let what = |old: &Report, new: &Report| -> Vec<String> {
-            let told = compared(old, new, &[], &[]).differences.into_iter();
-            told.map(|one| format!("{}: {} -> {}", one.what, one.old, one.new)).collect()
+            let differences = compared(old, new, &[], &[]).differences.into_iter();
+            differences.map(|one| format!("{}: {} -> {}", one.what, one.old, one.new)).collect()
         };
         assert_eq!(
             what(&old, &new),

@@ -64,23 +64,23 @@ pub fn judged<F: Feed>(feed: &F, how: &Judging) -> Result<Report, Error> {
     let is_whole = report.window.complete && !report.window.partial && report.window.state != State::Running;
     if is_whole && feed.spaces().len() == 1 && report.spaces.is_empty() {
         time::over_time(&mut report, &windows(feed, WINDOWS)?);
-        let told = report.processors.as_ref().map(|told| told.count as f64);
+        let counted = report.processors.as_ref().map(|processors| processors.count as f64);
         let processors = how
             .processors
-            .or(told)
+            .or(counted)
             .unwrap_or_else(|| std::thread::available_parallelism().map_or(1.0, |count| count.get() as f64));
         let replayed = replayed(feed, processors, how.messages_max)?;
         judge(&mut report, &replayed, capacity(feed));
         if report.phases.is_empty() {
-            time::say_doubt(&mut report.verdict);
+            time::add_alternatives(&mut report.verdict);
         }
     } else if let Some(reader) = feed.spaces().first().filter(|_| feed.spaces().len() == 1)
         && !report.window.partial
     {
-        let told = report.processors.as_ref().map(|told| told.count as f64);
-        let processors = how.processors.or(told).unwrap_or(f64::INFINITY);
-        let told = by_sums(&report, runtime(reader, processors)?);
-        judge_by_sums(&mut report, &told);
+        let counted = report.processors.as_ref().map(|processors| processors.count as f64);
+        let processors = how.processors.or(counted).unwrap_or(f64::INFINITY);
+        let replayed = by_sums(&report, runtime(reader, processors)?);
+        judge_by_sums(&mut report, &replayed);
     }
     shorten(&mut report, how.top);
     Ok(report)
@@ -148,15 +148,16 @@ fn ended(text: &str) -> String {
 
 /// Adds the predictions that come from a run's sums to its report, if a change gains so much more than the
 /// change that the rules' finding suggests that the unknown order of messages does not matter.
-fn judge_by_sums(report: &mut Report, told: &Replayed) {
+fn judge_by_sums(report: &mut Report, replayed: &Replayed) {
     use VerdictKind::{Burst, Mapping, Replica, Sink, Source, Task, Unclear, Worker};
-    let Replayed { answer, samples, .. } = told;
+    let Replayed { answer, samples, .. } = replayed;
     let of_rules = &report.verdict.finding;
-    let speaks = matches!(of_rules.kind, Burst | Mapping | Replica | Sink | Source | Task | Unclear | Worker);
+    let applies =
+        matches!(of_rules.kind, Burst | Mapping | Replica | Sink | Source | Task | Unclear | Worker);
     // Of the findings of the kind `unclear`, only the finding of the rule `busiest` is based on long enough
     // measurements.
-    let speaks = speaks && (of_rules.kind != Unclear || of_rules.rule == "busiest");
-    if answer.refused.is_some() || answer.changes.is_empty() || !speaks || is_excused(of_rules) {
+    let applies = applies && (of_rules.kind != Unclear || of_rules.rule == "busiest");
+    if answer.refused.is_some() || answer.changes.is_empty() || !applies || is_excused(of_rules) {
         return;
     }
     let table = Table { changes: &answer.changes, samples };
@@ -198,13 +199,13 @@ fn overrule(report: &mut Report, replay: Replay, table: &Table<'_>) {
     }
     report.verdict = after;
     let gain = report.replay.as_ref().and_then(|replay| replay.overruled_gain).unwrap_or(0.0);
-    let said = before.words.text.trim_end_matches('.');
+    let sentence = before.words.text.trim_end_matches('.');
     let would = if gain < WORTH { "nothing".to_owned() } else { percent(gain) };
     report
         .verdict
         .words
         .evidence
-        .push(format!("by shares of time alone it would be: {said}; by this its relief gains {would}"));
+        .push(format!("by shares of time alone it would be: {sentence}; by this its relief gains {would}"));
     let head: Vec<usize> = table.head().into_iter().collect();
     table.predict_replicas(&mut report.verdict);
     table.sure_of(report, &head);

@@ -410,11 +410,11 @@ impl Each<'_> {
     /// The cost of a message: the time recorded for the message itself, or else an equal share of the
     /// dispatch's time. The costs of a dispatch's messages add up to the dispatch's time.
     fn ns(&self, step: u64) -> f64 {
-        let told: u64 = self.worked.iter().sum();
-        if self.worked.len() as u64 != self.steps || told == 0 {
+        let recorded: u64 = self.worked.iter().sum();
+        if self.worked.len() as u64 != self.steps || recorded == 0 {
             return self.busy_ns / self.steps as f64;
         }
-        let rest = (self.busy_ns - told as f64 * self.ns_per_tick) / self.steps as f64;
+        let rest = (self.busy_ns - recorded as f64 * self.ns_per_tick) / self.steps as f64;
         (self.worked[step as usize] as f64 * self.ns_per_tick + rest).max(0.0)
     }
 }
@@ -513,7 +513,7 @@ mod tests {
             ..events::Dispatch::default()
         };
         let (on, off) = (DispatchOutcome::BlockedInput, DispatchOutcome::Ended);
-        let told: Vec<(u64, u64, Observation)> = vec![
+        let observations: Vec<(u64, u64, Observation)> = vec![
             (1, 9, ModeChanged { mode: 2 }.into()),
             (1, 9, created(1, true).into()),
             (1, 9, created(2, false).into()),
@@ -539,7 +539,7 @@ mod tests {
                     .into(),
             ),
         ];
-        for (time, writer, observation) in told {
+        for (time, writer, observation) in observations {
             analysis.observe(time, writer, &observation);
         }
         let mut names = Names::default();

@@ -41,13 +41,13 @@ fn predicted(model: &Model, lasted_ns: f64) -> Replayed {
         );
     }
     // Sums cannot predict changes of streams, dispatches and limits.
-    let is_told = |change: &Change| {
+    let is_predictable = |change: &Change| {
         use Change::{Faster, Place, Replicas, Unplaced, Workers};
         matches!(change, Faster { .. } | Place { .. } | Replicas { .. } | Workers { .. } | Unplaced)
     };
     let mut changes: Vec<Predicted> = candidates(model)
         .into_iter()
-        .filter(is_told)
+        .filter(is_predictable)
         .filter_map(|change| {
             let after = replay(&change.applied(model), 1)?;
             let gain = lasted_ns / (after.lasted_ns + unexplained_ns).max(1.0) - 1.0;
@@ -164,10 +164,10 @@ mod tests {
     }
 
     #[test]
-    fn the_worker_that_bears_most_says_what_a_change_gains() {
+    fn the_most_loaded_worker_limits_what_a_change_gains() {
         let runtime = || Runtime { workers: 2, ..Runtime::default() };
-        let told = by_sums(&report([0.6, 0.35, 0.1]), runtime());
-        assert_eq!(told.answer.refused, None);
+        let replayed = by_sums(&report([0.6, 0.35, 0.1]), runtime());
+        assert_eq!(replayed.answer.refused, None);
         // Worker 0 takes 0.95 s of the second; the other 0.05 s are unexplained and stay the same.
         for (words, wanted) in [
             ("net/b on worker 1", 1.0 / 0.65),
@@ -176,7 +176,7 @@ mod tests {
             ("net/c twice as fast", 1.0),
             ("4 replicas of net/a", 1.0 / 0.60),
         ] {
-            let gain = gain(&told, words);
+            let gain = gain(&replayed, words);
             assert!((1.0 + gain - wanted).abs() < 0.01, "{words}: {gain}");
         }
         let waiting = by_sums(&report([0.3, 0.2, 0.1]), runtime());

@@ -260,7 +260,7 @@ fn costs(
 
 proptest! {
     #[test]
-    fn a_line_lasts_as_long_as_its_recursion_says(costs in costs(2..5, 1..60), capacity in 1_usize..5) {
+    fn a_line_lasts_as_long_as_its_recursion_gives(costs in costs(2..5, 1..60), capacity in 1_usize..5) {
         let capacities = vec![capacity; costs.len() - 1];
         let lasted = run(&line(&costs, &capacities)).lasted_ns;
         // The tolerance covers the rounding of costs to 32 bits.

@@ -271,8 +271,8 @@ impl Score {
         self.all += 1;
         let right = net.is_named_by(verdict);
         let elsewhere = !right && verdict.finding.kind == net.cause.verdict();
-        let said = format!("{:?}{}", verdict.finding.kind, if elsewhere { " elsewhere" } else { "" });
-        *self.verdicts.entry((net.cause, said)).or_default() += 1;
+        let named = format!("{:?}{}", verdict.finding.kind, if elsewhere { " elsewhere" } else { "" });
+        *self.verdicts.entry((net.cause, named)).or_default() += 1;
         self.right += u64::from(right);
         self.false_alarms += u64::from(!right && net.cause == Cause::Healthy);
         if !right {
@@ -292,9 +292,10 @@ impl fmt::Display for Score {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for cause in CAUSES {
             let of_cause = self.verdicts.iter().filter(|((of, _), _)| *of == cause);
-            let told: Vec<String> = of_cause.map(|((_, said), count)| format!("{count} × {said}")).collect();
-            if !told.is_empty() {
-                writeln!(f, "| {cause:?} | {} |", told.join(", "))?;
+            let counts: Vec<String> =
+                of_cause.map(|((_, named), count)| format!("{count} × {named}")).collect();
+            if !counts.is_empty() {
+                writeln!(f, "| {cause:?} | {} |", counts.join(", "))?;
             }
         }
         writeln!(f, "{} of {} named", self.right, self.all)?;

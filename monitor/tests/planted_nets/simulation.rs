@@ -99,13 +99,13 @@ impl<'n> Simulation<'n> {
         simulation
     }
 
-    fn tell(&mut self, thread: usize, event: impl Into<Observation>) {
+    fn record(&mut self, thread: usize, event: impl Into<Observation>) {
         self.events.push((self.now, thread as u64, event.into()));
     }
 
     fn begin(&mut self) {
         for worker in 0..self.net.workers {
-            self.tell(
+            self.record(
                 worker,
                 WorkerStarted {
                     worker: worker as u64,
@@ -126,9 +126,9 @@ impl<'n> Simulation<'n> {
                 blocking,
                 ..TaskCreated::default()
             };
-            self.tell(0, created);
+            self.record(0, created);
             let worker = task.worker.map_or(u64::from(u32::MAX), |worker| worker as u64);
-            self.tell(0, TaskMapped { task: n as u64 + 1, worker });
+            self.record(0, TaskMapped { task: n as u64 + 1, worker });
             task.inputs.iter().for_each(|&stream| self.streams[stream].reader = n);
             task.outputs.iter().for_each(|&stream| self.streams[stream].writer = n);
             let thread = self.thread(n);
@@ -137,7 +137,7 @@ impl<'n> Simulation<'n> {
         for (stream, of) in self.streams.clone().into_iter().enumerate() {
             let (reader, writer) = (of.reader as u64 + 1, of.writer as u64 + 1);
             let (stream, capacity) = (stream as u64 + 1, self.net.capacity);
-            self.tell(0, StreamOpened { stream, name: 0, reader, writer, capacity });
+            self.record(0, StreamOpened { stream, name: 0, reader, writer, capacity });
         }
     }
 
@@ -173,12 +173,12 @@ impl<'n> Simulation<'n> {
         let Some(task) = self.queues[thread].pop_front() else {
             if self.idle_since[thread].is_none() && thread < self.net.workers {
                 self.idle_since[thread] = Some(self.now);
-                self.tell(thread, WorkerWaiting { worker: thread as u64 });
+                self.record(thread, WorkerWaiting { worker: thread as u64 });
             }
             return;
         };
         if self.idle_since[thread].take().is_some() {
-            self.tell(thread, WorkerResumed { worker: thread as u64 });
+            self.record(thread, WorkerResumed { worker: thread as u64 });
         }
         let start = self.now;
         self.tasks[task].state = State::Running;
@@ -248,14 +248,14 @@ impl<'n> Simulation<'n> {
         let Some((_, start, n, done, state)) = self.busy[thread].take() else { return };
         let task = n as u64 + 1;
         let worker = if thread < self.net.workers { thread as u64 } else { u64::from(u32::MAX) };
-        self.tell(
+        self.record(
             thread,
             TaskDispatched { task, worker, duration_ticks: self.now - start, ..TaskDispatched::default() },
         );
         let run =
             |&(stream, first, count): &(usize, u64, u64)| Run { stream: stream as u64 + 1, first, count };
-        done.reads.iter().for_each(|read| self.tell(thread, StreamRead::from(run(read))));
-        done.writes.iter().for_each(|write| self.tell(thread, StreamWrote::from(run(write))));
+        done.reads.iter().for_each(|read| self.record(thread, StreamRead::from(run(read))));
+        done.writes.iter().for_each(|write| self.record(thread, StreamWrote::from(run(write))));
         self.tasks[n].state = state;
         for (stream, ..) in done.writes {
             self.wake_if(thread, self.streams[stream].reader, State::Input(stream));
@@ -265,7 +265,7 @@ impl<'n> Simulation<'n> {
         }
         match state {
             State::Ready | State::Running => {
-                self.tell(thread, TaskYielded { task });
+                self.record(thread, TaskYielded { task });
                 self.queues[thread].push_back(n);
             }
             State::Input(stream) => self.block(thread, n, stream, false),
@@ -274,9 +274,9 @@ impl<'n> Simulation<'n> {
                 if thread >= self.net.workers {
                     let busy = self.busy_ticks[thread];
                     let cpu_ns = if self.net.tasks[n].sleeps { busy / 50 } else { busy };
-                    self.tell(thread, ThreadUsed { worker, task, cpu_ns, ..ThreadUsed::default() });
+                    self.record(thread, ThreadUsed { worker, task, cpu_ns, ..ThreadUsed::default() });
                 }
-                self.tell(thread, TaskEnded { task, ..TaskEnded::default() });
+                self.record(thread, TaskEnded { task, ..TaskEnded::default() });
                 for stream in self.net.tasks[n].outputs.clone() {
                     self.streams[stream].closed = true;
                     self.wake_if(thread, self.streams[stream].reader, State::Input(stream));
@@ -295,7 +295,7 @@ impl<'n> Simulation<'n> {
         } else {
             of.read < of.written || of.closed
         };
-        self.tell(
+        self.record(
             thread,
             if for_room {
                 Observation::from(TaskBlockedOutput { task, stream: id })
@@ -317,7 +317,7 @@ impl<'n> Simulation<'n> {
 
     fn make_ready(&mut self, by: usize, n: usize, by_stream: u64) {
         self.tasks[n].state = State::Ready;
-        self.tell(by, TaskReady { task: n as u64 + 1, by_stream, ..TaskReady::default() });
+        self.record(by, TaskReady { task: n as u64 + 1, by_stream, ..TaskReady::default() });
         let thread = self.thread(n);
         if thread != by && self.queues[thread].is_empty() && self.busy[thread].is_none() {
             self.wakes[thread] = self.now + WAKE_UP;
@@ -338,8 +338,8 @@ impl<'n> Simulation<'n> {
                 delayed_ns: lost,
                 ..ThreadUsed::default()
             };
-            self.tell(worker, used);
-            self.tell(worker, WorkerEnded { worker: worker as u64, ..WorkerEnded::default() });
+            self.record(worker, used);
+            self.record(worker, WorkerEnded { worker: worker as u64, ..WorkerEnded::default() });
         }
         report(self.net, &self.events)
     }

@@ -94,8 +94,8 @@ impl Remote {
         }
         if greeted(&answer) != Some(VERSION) {
             let _ = stream.take(1000).read_to_end(&mut line);
-            let said = String::from_utf8_lossy(&line);
-            return Err(Error::new(format!("the scope server refuses: {}", said.trim())));
+            let reason = String::from_utf8_lossy(&line);
+            return Err(Error::new(format!("the scope server refuses: {}", reason.trim())));
         }
         exchange(&mut stream, OPEN, &ask.encode()).map_err(Gone::into_error)?;
         Ok(stream)

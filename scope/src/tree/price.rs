@@ -151,7 +151,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn whoever_waits_never_uses_more_than_a_second_ahead(
+        fn waiting_never_uses_more_than_a_second_ahead(
             share in 0.001_f64..1.0,
             costs in prop::collection::vec(1_000_u64..50_000_000, 1..200),
         ) {

@@ -80,7 +80,7 @@ pub struct Scope {
     before_ns: u64,
     /// The time of the latest tuple that was handed over.
     handed_ns: u64,
-    told: HashSet<String>,
+    reported: HashSet<String>,
     found: bool,
 }
 
@@ -156,7 +156,7 @@ impl Scope {
             since_ns: 0,
             before_ns: 0,
             handed_ns: 0,
-            told: HashSet::new(),
+            reported: HashSet::new(),
             found: false,
         })
     }
@@ -265,7 +265,7 @@ impl Scope {
         }
         pulled.lost = batch.lost();
         pulled.problems.extend(problems);
-        self.tell_once(&mut pulled.problems);
+        self.report_once(&mut pulled.problems);
         pulled.bound_ns = self.clocks.bound_ns().filter(|_| !is_unbounded);
         pulled.is_over = is_over;
         self.before_ns = moment.now_ns;
@@ -300,9 +300,9 @@ impl Scope {
         all
     }
 
-    fn tell_once(&mut self, problems: &mut Vec<String>) {
-        let told = &mut self.told;
-        problems.retain(|problem| told.len() < PROBLEMS_MAX && told.insert(problem.clone()));
+    fn report_once(&mut self, problems: &mut Vec<String>) {
+        let reported = &mut self.reported;
+        problems.retain(|problem| reported.len() < PROBLEMS_MAX && reported.insert(problem.clone()));
     }
 
     /// Looks for processes; returns the errors of those that cannot be read.

@@ -40,7 +40,7 @@ pub(super) struct Tap {
     base: u64,
     buffer: Vec<u8>,
     /// The words of the element's header that were last written to the archive.
-    told: [u64; STATE.len()],
+    written_state: [u64; STATE.len()],
 }
 
 impl Tap {
@@ -81,7 +81,7 @@ impl Tap {
             since: Instant::now(),
             base: 0,
             buffer: Vec::new(),
-            told: [u64::MAX; STATE.len()],
+            written_state: [u64::MAX; STATE.len()],
         }))
     }
 
@@ -107,19 +107,19 @@ impl Tap {
     /// Writes the consumer's process into the header, so that the writer does not wait for a dead process.
     pub(super) fn attach(&self) -> Result<(), Error> {
         let pid = std::process::id();
-        self.tell(element::READER_START, crate::process::start_time(pid).unwrap_or(0))?;
-        self.tell(element::READER, u64::from(pid))?;
-        self.tell(element::READ_POSITION, self.waiting_from)
+        self.put(element::READER_START, crate::process::start_time(pid).unwrap_or(0))?;
+        self.put(element::READER, u64::from(pid))?;
+        self.put(element::READ_POSITION, self.waiting_from)
     }
 
     /// Writes a consumer that does not exist (no process has this start time) into the header, so that the
     /// writer does not wait.
     pub(super) fn let_go(&self) -> Result<(), Error> {
-        self.tell(element::READER_START, u64::MAX)?;
-        self.tell(element::READER, u64::from(std::process::id()))
+        self.put(element::READER_START, u64::MAX)?;
+        self.put(element::READER, u64::from(std::process::id()))
     }
 
-    fn tell(&self, at: usize, value: u64) -> Result<(), Error> {
+    fn put(&self, at: usize, value: u64) -> Result<(), Error> {
         let written = self.element.write_all_at(&value.to_le_bytes(), self.ring.start + at as u64);
         written.map_err(|e| Error::io("write", &self.ring.path, e))
     }
@@ -215,7 +215,7 @@ impl Tap {
             progress.lost_bytes += position - self.position;
         }
         (self.position, self.waiting_from) = (position, position);
-        self.tell(element::READ_POSITION, position)
+        self.put(element::READ_POSITION, position)
     }
 
     /// Writes the waiting bytes. If this fails, the element's writer continues to wait.
@@ -230,7 +230,7 @@ impl Tap {
         }
         let state = self.state()?;
         self.keep(state, store, mirror, progress)?;
-        self.tell(element::READ_POSITION, self.waiting_from)
+        self.put(element::READ_POSITION, self.waiting_from)
     }
 
     fn keep(
@@ -255,7 +255,7 @@ impl Tap {
         let events = store.keep(&piece, &mut |kind| divisions.find(kind))?;
         progress.events += events;
         progress.event_bytes += self.waiting.len() as u64;
-        (self.waiting_from, self.told, self.has_begun) = (extent.to, state, true);
+        (self.waiting_from, self.written_state, self.has_begun) = (extent.to, state, true);
         self.waiting.clear();
         Ok(())
     }
@@ -281,7 +281,7 @@ impl Tap {
         let state = self.state()?;
         let head = self.head()?;
         self.copy_to(head, true, store, mirror.as_deref_mut(), options, progress)?;
-        if state != self.told && (self.position > 0 || state[0] > 0) {
+        if state != self.written_state && (self.position > 0 || state[0] > 0) {
             self.keep(state, store, mirror, progress)?;
         }
         if state[1] == 1 { self.let_go() } else { Ok(()) }

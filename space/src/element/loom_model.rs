@@ -398,7 +398,7 @@ fn a_consumer_that_frees_blocks_gets_everything_or_its_count() {
 /// When an element gets a new owner in the middle of a block, a reader attributes every event to the owner
 /// that wrote it.
 #[test]
-fn a_reader_tells_whose_an_event_is() {
+fn a_reader_finds_the_owner_of_an_event() {
     const BYTES: u64 = 128;
     check(|| {
         let model = Model::of(BYTES);

@@ -16,7 +16,7 @@ pub(super) struct Consumer {
     /// Where the element's header lies.
     start: u64,
     /// The read position that was last written into the header.
-    told: u64,
+    written: u64,
 }
 
 impl Consumer {
@@ -24,7 +24,7 @@ impl Consumer {
     pub(super) fn begin(path: &Arc<Path>, start: u64) -> Result<Consumer, Error> {
         let file = file::open(path, OpenOptions::new().write(true));
         let file = file.map_err(|e| Error::io("open", path, e))?;
-        let consumer = Consumer { file, path: path.clone(), start, told: u64::MAX };
+        let consumer = Consumer { file, path: path.clone(), start, written: u64::MAX };
         let pid = std::process::id();
         consumer.put(element::READER_START, crate::process::start_time(pid).unwrap_or(0))?;
         consumer.put(element::READER, u64::from(pid))?;
@@ -32,10 +32,10 @@ impl Consumer {
     }
 
     /// Permits the writer to overwrite everything before `position`.
-    pub(super) fn tell(&mut self, position: u64) -> Result<(), Error> {
-        if position != self.told {
+    pub(super) fn release(&mut self, position: u64) -> Result<(), Error> {
+        if position != self.written {
             self.put(element::READ_POSITION, position)?;
-            self.told = position;
+            self.written = position;
         }
         Ok(())
     }

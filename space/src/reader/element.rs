@@ -133,7 +133,7 @@ pub(super) struct ElementReader {
     /// A second gap, to be returned after the first.
     gap: Option<Box<Next>>,
     /// Dropped events that were reported already.
-    drops_told: u64,
+    drops_reported: u64,
     /// The number of dropped events in the header, read before `limit`.
     drops: u64,
     /// Where reading is to begin; `None` after that place was searched.
@@ -204,7 +204,7 @@ impl ElementReader {
             owner: Owner { number, ..owner },
             owner_sequence: 0,
             gap: None,
-            drops_told: 0,
+            drops_reported: 0,
             drops: 0,
             start: None,
             first: None,
@@ -225,7 +225,7 @@ impl ElementReader {
         }
         // An event in the block that ends here may have been found and not handed over yet.
         let done = self.position.saturating_sub(1) / ring.block_bytes * ring.block_bytes;
-        self.consumer.as_mut().map_or(Ok(()), |consumer| consumer.tell(done))
+        self.consumer.as_mut().map_or(Ok(()), |consumer| consumer.release(done))
     }
 
     fn main(&self) -> &Blocks {
@@ -289,7 +289,7 @@ impl ElementReader {
         let sequence = blocks.word(element::DISCARDED_SEQUENCE)?;
         (self.position, self.buffered, self.begun, self.gap) = (discarded, None, None, None);
         self.sequence = self.sequence.max(sequence);
-        self.drops_told = self.drops_told.max(self.drops);
+        self.drops_reported = self.drops_reported.max(self.drops);
         Ok(())
     }
 
@@ -598,7 +598,7 @@ impl ElementReader {
             return Ok(None);
         }
         self.time = self.base;
-        self.drops_told = file::word(&self.buffer, block::DROPS);
+        self.drops_reported = file::word(&self.buffer, block::DROPS);
         Ok(if self.begun.is_some() { None } else { self.move_to(first) })
     }
 
@@ -774,11 +774,11 @@ impl ElementReader {
 
     /// Events dropped after the last block was full.
     fn tail_drops(&mut self) -> Next {
-        let lost = self.drops.saturating_sub(self.drops_told);
+        let lost = self.drops.saturating_sub(self.drops_reported);
         if lost == 0 {
             return Next::Nothing;
         }
-        self.drops_told = self.drops;
+        self.drops_reported = self.drops;
         self.lose(lost)
     }
 

@@ -458,7 +458,7 @@ impl EventStream {
         if let Err(error) = self.find_writers(problem) {
             problem.get_or_insert(error);
         }
-        if let Err(error) = self.tell_outline() {
+        if let Err(error) = self.pass_outline() {
             problem.get_or_insert(error);
         }
         for (index, source) in self.sources.iter_mut().enumerate().filter(|(_, s)| !s.failed) {
@@ -474,7 +474,7 @@ impl EventStream {
 
     /// Computes which of the kinds known so far are left out before the time of the outline, and passes the
     /// result to the sources.
-    fn tell_outline(&mut self) -> Result<(), Error> {
+    fn pass_outline(&mut self) -> Result<(), Error> {
         let Some((until, wanted)) = self.outline.clone() else { return Ok(()) };
         let mut known: Option<(usize, Arc<[bool]>)> = None;
         for source in &mut self.sources {

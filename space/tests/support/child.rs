@@ -19,10 +19,10 @@ pub(crate) fn begin(name: &str, variables: &[(&str, String)]) -> Child {
 /// Runs the ignored test `name` in a process of its own, which must succeed; returns its messages.
 pub(crate) fn run(name: &str, variables: &[(&str, String)]) -> String {
     let output = begin(name, variables).wait_with_output().unwrap();
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(output.status.success(), "{name} {variables:?}: {}: {}", output.status, last_lines(&said));
-    said.lines().filter_map(|line| line.strip_prefix("skipped: ")).for_each(super::skip);
-    said
+    let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{name} {variables:?}: {}: {}", output.status, last_lines(&stderr));
+    stderr.lines().filter_map(|line| line.strip_prefix("skipped: ")).for_each(super::skip);
+    stderr
 }
 
 fn last_lines(text: &str) -> String {

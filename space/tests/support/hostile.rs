@@ -36,20 +36,20 @@ pub(crate) fn make(directory: &Path) -> PathBuf {
     let mut writers = [space.writer("first").unwrap(), space.writer("second").unwrap()];
     for writer in &mut writers {
         let counted = writer.declare::<Counted>().unwrap();
-        let said = writer.declare::<Logged<'static>>().unwrap();
+        let logged = writer.declare::<Logged<'static>>().unwrap();
         for count in 0..30 {
             writer.emit_at(1000 + count, counted, &Counted { count });
-            writer.emit_same_time(said, &Logged { who: 7, what: "hello", how: b"loud and clear" });
+            writer.emit_same_time(logged, &Logged { who: 7, what: "hello", how: b"loud and clear" });
             writer.emit_at(1 << (count + 20), counted, &Counted { count });
         }
     }
     // Each of these events is longer than a block, and so consists of several parts.
     let options = ElementOptions { block_bytes: 512, block_count: 4, policy: Policy::Overwrite };
     let mut long = space.writer_with("long", options).unwrap();
-    let said = long.declare::<Logged<'static>>().unwrap();
+    let logged = long.declare::<Logged<'static>>().unwrap();
     let what = "loud and clear ".repeat(40);
     for time in 0..4 {
-        long.emit_at(4000 + time, said, &Logged { who: 8, what: &what, how: b"and long" });
+        long.emit_at(4000 + time, logged, &Logged { who: 8, what: &what, how: b"and long" });
     }
     drop(long);
     // An element that had two writers, and two elements that share a file; one of these two has an archive.

@@ -87,12 +87,12 @@ pub(crate) fn main(arguments: Arguments, terminal: Terminal) -> Result<(), Failu
     let mut broken = None;
     let count = adoption.run(|program| {
         states.push(program.state());
-        let told = match arguments.json {
+        let written = match arguments.json {
             true => output.line(&object(&program).to_string()),
             false => lines(&program, &output).iter().try_for_each(|line| output.line(line)),
         };
         // If the reader of the output has gone (`| head`), the remaining programs are still tried.
-        if let Err(failure) = told.and_then(|()| output.flush()) {
+        if let Err(failure) = written.and_then(|()| output.flush()) {
             broken.get_or_insert(failure);
         }
         Ok(())

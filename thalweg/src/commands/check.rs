@@ -109,11 +109,11 @@ pub(crate) fn main(arguments: Arguments, terminal: Terminal) -> Result<(), Failu
             let (nets, boxes) = (count(resolved.nets.len(), "net"), count(resolved.boxes.len(), "box"));
             let size = [nets, boxes].into_iter().flatten().collect::<Vec<_>>().join(", ");
             let but = if counts.is_empty() { String::new() } else { format!("; {counts}") };
-            say(&format!("{}: sound ({size}{but})", arguments.net.display()))?;
+            print_line(&format!("{}: sound ({size}{but})", arguments.net.display()))?;
             Ok(())
         }
         _ => {
-            say!("{}: {counts}", arguments.net.display());
+            print_stderr!("{}: {counts}", arguments.net.display());
             Err(Failure::Reported(Failure::USAGE))
         }
     }
@@ -123,10 +123,10 @@ pub(crate) fn main(arguments: Arguments, terminal: Terminal) -> Result<(), Failu
 fn print_types(signatures: &Signatures) -> Result<(), Failure> {
     for net in &signatures.nets {
         let declared = if net.declared.is_some() { "  (input as declared)" } else { "" };
-        say(&format!("net {}{declared}", net.name))?;
-        net.inferred.iter().try_for_each(|one| say(&format!("    {one}")))?;
+        print_line(&format!("net {}{declared}", net.name))?;
+        net.inferred.iter().try_for_each(|one| print_line(&format!("    {one}")))?;
         if !net.complete {
-            say(&format!("    {}", super::NOT_ALL_VARIANTS))?;
+            print_line(&format!("    {}", super::NOT_ALL_VARIANTS))?;
         }
     }
     Ok(())
@@ -151,7 +151,7 @@ fn count(number: usize, what: &str) -> Option<String> {
     }
 }
 
-fn say(line: &str) -> Result<(), Failure> {
+fn print_line(line: &str) -> Result<(), Failure> {
     writeln!(std::io::stdout(), "{line}").map_err(cannot_write)
 }
 
@@ -163,7 +163,7 @@ fn cannot_write(error: std::io::Error) -> Failure {
 }
 
 fn print_json(diagnostics: &[Diagnostic]) -> Result<(), Failure> {
-    diagnostics.iter().try_for_each(|d| say(&to_json(d).to_string()))
+    diagnostics.iter().try_for_each(|d| print_line(&to_json(d).to_string()))
 }
 
 /// One diagnostic: `severity`, `code`, `message`, `help`, `notes`, the place, and `others`, places with their

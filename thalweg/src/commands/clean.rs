@@ -29,10 +29,10 @@ pub(crate) fn main(arguments: Arguments, terminal: Terminal) -> Result<(), Failu
     }
     output.flush()?;
     if !cleaned.kept.is_empty() {
-        say!("{} kept runs are left: --all removes them too", cleaned.kept.len());
+        print_stderr!("{} kept runs are left: --all removes them too", cleaned.kept.len());
     }
     for (path, error) in &cleaned.problems {
-        say!("left alone: {}: {error:#}", path.display());
+        print_stderr!("left alone: {}: {error:#}", path.display());
     }
     if cleaned.problems.is_empty() { Ok(()) } else { Err(Failure::Reported(1)) }
 }

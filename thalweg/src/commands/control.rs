@@ -89,10 +89,10 @@ impl Lease {
     }
 
     /// Adds to the message the time for which the command holds.
-    pub(crate) fn said(&self, said: String) -> String {
+    pub(crate) fn with_time(&self, message: String) -> String {
         match self.lasts {
-            Some(time) => format!("{said}; for {}", duration(time.as_nanos() as f64)),
-            None => said,
+            Some(time) => format!("{message}; for {}", duration(time.as_nanos() as f64)),
+            None => message,
         }
     }
 }
@@ -142,11 +142,11 @@ fn send_for(
 ) -> Result<(), Failure> {
     let run = LiveRun::find(space)?.called("thalweg");
     let result = run.command_for(command, patience.timeout, lease.terms())?.result;
-    say_done(&lease.said(result), terminal)
+    print_result(&lease.with_time(result), terminal)
 }
 
 /// Prints the result of a command.
-pub(super) fn say_done(result: &str, terminal: Terminal) -> Result<(), Failure> {
+pub(super) fn print_result(result: &str, terminal: Terminal) -> Result<(), Failure> {
     let mut output = Output::new(terminal);
     output.line(result)?;
     output.flush()

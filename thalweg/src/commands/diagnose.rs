@@ -113,13 +113,13 @@ fn judging(arguments: &Arguments) -> Judging {
 /// Prints the effect of a change, by comparing two runs.
 fn compared(arguments: &Arguments, [old, new]: [&String; 2], terminal: Terminal) -> Result<(), Failure> {
     let (before, after) = (spaces::feed(Some(old))?, spaces::feed(Some(new))?);
-    let told = compare(&before, &after, &judging(arguments)).map_err(usage)?;
+    let comparison = compare(&before, &after, &judging(arguments)).map_err(usage)?;
     let mut output = Output::shaped(terminal, &arguments.look.shape);
     if arguments.look.json {
-        let json = serde_json::to_string_pretty(&told);
+        let json = serde_json::to_string_pretty(&comparison);
         output.line(&json.map_err(|error| Failure::run("cannot write the comparison as JSON", error))?)?;
     } else {
-        beyond::compared(&told, &mut output)?;
+        beyond::compared(&comparison, &mut output)?;
     }
     output.flush()
 }
@@ -167,13 +167,13 @@ fn print_replayed(answer: &WhatIf, top: usize, output: &mut Output) -> Result<()
             kept if kept < SHOWN => String::new(),
             kept => format!(", {} of the time without a processor", share(kept)),
         };
-        let said = format!(
+        let sentence = format!(
             "Replayed {part} as it was, on {} processors: {}, where it made {}{kept}.",
             answer.processors,
             rate(again),
             rate(answer.recorded_per_s)
         );
-        output.text(&wrapped(&said, output.width, ""))?;
+        output.text(&wrapped(&sentence, output.width, ""))?;
     }
     if let Some(why) = &answer.refused {
         return output.text(&wrapped(&format!("Nothing is predicted: {why}."), output.width, ""));

@@ -91,8 +91,8 @@ pub(crate) fn main(arguments: Arguments, terminal: Terminal) -> Result<(), Failu
         left: arguments.limit.unwrap_or(u64::MAX),
         failure: None,
     };
-    let mut problems = Problems { terminal, told: HashSet::new() };
-    problems.tell(events.look().err());
+    let mut problems = Problems { terminal, reported: HashSet::new() };
+    problems.report(events.look().err());
     let interrupted = Arc::new(AtomicBool::new(false));
     if arguments.follow {
         signal_hook::flag::register(signal_hook::consts::SIGINT, Arc::clone(&interrupted))
@@ -108,7 +108,7 @@ pub(crate) fn main(arguments: Arguments, terminal: Terminal) -> Result<(), Failu
             taken += 1;
             printer.item(place, process, item);
         });
-        problems.tell(polled.err().filter(|_| !events.is_gone()));
+        problems.report(polled.err().filter(|_| !events.is_gone()));
         if let Some(failure) = printer.failure.take() {
             return Err(failure);
         }
@@ -125,14 +125,14 @@ pub(crate) fn main(arguments: Arguments, terminal: Terminal) -> Result<(), Failu
             }
             ending = !alive;
             printer.output.flush()?;
-            problems.tell(events.look().err().filter(|_| !events.is_gone()));
+            problems.report(events.look().err().filter(|_| !events.is_gone()));
             if alive {
                 std::thread::sleep(FOLLOW_PAUSE);
             }
         }
     }
     printer.output.flush()?;
-    problems.told.is_empty().then_some(()).ok_or(Failure::Reported(Failure::USAGE))
+    problems.reported.is_empty().then_some(()).ok_or(Failure::Reported(Failure::USAGE))
 }
 
 /// Parses two times.
@@ -147,13 +147,13 @@ fn between(text: &str) -> Result<(Duration, Duration), String> {
 /// printed nevertheless.
 struct Problems {
     terminal: Terminal,
-    told: HashSet<String>,
+    reported: HashSet<String>,
 }
 
 impl Problems {
-    fn tell(&mut self, problem: Option<Error>) {
+    fn report(&mut self, problem: Option<Error>) {
         let Some(problem) = problem.map(|problem| format!("{problem:#}")) else { return };
-        if self.told.insert(problem.clone()) {
+        if self.reported.insert(problem.clone()) {
             Failure::Usage(problem).print(self.terminal);
         }
     }
@@ -265,7 +265,9 @@ impl Printer {
                 line.push_str(&format!(" ({name})"));
             }
         }
-        for (what, number, name) in process.dispatch().into_iter().flat_map(|told| parts(told, process)) {
+        for (what, number, name) in
+            process.dispatch().into_iter().flat_map(|dispatch| parts(dispatch, process))
+        {
             line.push_str(&format!(" {what}={number}"));
             if let Some(name) = name {
                 line.push_str(&format!(" ({name})"));
@@ -292,9 +294,9 @@ fn shown(field: &FieldInfo, value: &Value<'_>, Origin { names, clock, .. }: &Ori
 
 /// The fields of a dispatch that its base states, each as its name, the number of a task or stream with the
 /// indices of its messages, and the name of that task or stream.
-fn parts(told: &WholeDispatch, process: &Origin) -> Vec<(&'static str, String, Option<String>)> {
-    let mut parts = vec![("task", told.task.to_string(), process.name(Refers::Task, told.task))];
-    for (what, run) in [("read", told.read), ("wrote", told.written)] {
+fn parts(dispatch: &WholeDispatch, process: &Origin) -> Vec<(&'static str, String, Option<String>)> {
+    let mut parts = vec![("task", dispatch.task.to_string(), process.name(Refers::Task, dispatch.task))];
+    for (what, run) in [("read", dispatch.read), ("wrote", dispatch.written)] {
         if let Some(Run { stream, first, count }) = run {
             let messages = format!("{stream}:{first}..{}", first + count);
             parts.push((what, messages, process.name(Refers::Stream, stream)));
@@ -304,17 +306,17 @@ fn parts(told: &WholeDispatch, process: &Origin) -> Vec<(&'static str, String, O
 }
 
 /// The fields of a dispatch that its base states, as JSON.
-fn whole(told: &WholeDispatch) -> serde_json::Value {
+fn whole(dispatch: &WholeDispatch) -> serde_json::Value {
     let run = |run: Option<Run>| {
         run.map(|Run { stream, first, count }| json!({ "stream": stream, "first": first, "count": count }))
     };
     json!({
-        "task": told.task,
-        "worker": told.worker,
-        "read": run(told.read),
-        "wrote": run(told.written),
-        "waits_for": told.waits_for,
-        "ready_by": told.ready.map(|(_, stream)| stream),
+        "task": dispatch.task,
+        "worker": dispatch.worker,
+        "read": run(dispatch.read),
+        "wrote": run(dispatch.written),
+        "waits_for": dispatch.waits_for,
+        "ready_by": dispatch.ready.map(|(_, stream)| stream),
     })
 }
 
@@ -346,9 +348,9 @@ fn object(event: &Event<'_>, process: &Origin) -> String {
         "kind": event.kind.name,
         "fields": fields,
     });
-    if let Some(told) = process.dispatch() {
-        object["dispatch"] = whole(told);
-        for (what, _, name) in parts(told, process) {
+    if let Some(dispatch) = process.dispatch() {
+        object["dispatch"] = whole(dispatch);
+        for (what, _, name) in parts(dispatch, process) {
             called.extend(name.map(|name| (what.to_owned(), name.into())));
         }
     }
@@ -419,7 +421,7 @@ impl TaskFilter {
             Wanted::Component(name) => process.component(task).is_some_and(|path| is_called(path, name)),
         };
         let task = event.kind.field("task").map(|field| event.u64(field));
-        let wants = match task.or(process.dispatch().map(|told| told.task)) {
+        let wants = match task.or(process.dispatch().map(|dispatch| dispatch.task)) {
             Some(task) => {
                 if event.kind.name == "exec.task_dispatched" {
                     self.writers.insert(event.writer, task);

@@ -88,11 +88,11 @@ mod tests {
     #[test]
     fn codes_are_found_in_any_case_and_near_ones_are_named() {
         assert!(page("e0203").unwrap().starts_with("# E0203: "));
-        let said = |code| match page(code) {
+        let answer = |code| match page(code) {
             Err(Failure::Usage(text)) => text,
             other => panic!("{other:?}"),
         };
-        assert!(said("E203").contains("did you mean E0203?"));
-        assert!(said("network").contains("lists all codes"));
+        assert!(answer("E203").contains("did you mean E0203?"));
+        assert!(answer("network").contains("lists all codes"));
     }
 }

@@ -62,7 +62,7 @@ fn lay_out(path: &Path, check: bool, terminal: Terminal) -> Result<bool, Failure
     let differs = laid_out != text;
     if check {
         if differs {
-            say!("{}: not laid out; `thalweg fmt` does it", name.display());
+            print_stderr!("{}: not laid out; `thalweg fmt` does it", name.display());
         }
     } else if from_input {
         let written = std::io::stdout().write_all(laid_out.as_bytes());

@@ -66,17 +66,17 @@ pub(crate) fn main(arguments: &Arguments, terminal: Terminal) -> Result<(), Fail
         .map_err(|error| Failure::run("cannot listen to Ctrl-C", error))?;
     let begin = Instant::now();
     let lasts = if arguments.once { Some(arguments.stable.mul_f64(1.25)) } else { arguments.lasts };
-    let mut teller =
-        Reporter { output: Output::new(terminal), begin, json: arguments.json, told: BTreeMap::new() };
+    let mut reporter =
+        Reporter { output: Output::new(terminal), begin, json: arguments.json, reported: BTreeMap::new() };
     let mut last: Vec<Standing>;
     loop {
         last = heartbeat.beat();
-        last.retain(|standing| arguments.waiting || is_told(standing));
+        last.retain(|standing| arguments.waiting || is_reported(standing));
         for problem in heartbeat.problems() {
             Failure::Usage(problem).print(terminal);
         }
         if !arguments.once {
-            teller.tell(&last)?;
+            reporter.report(&last)?;
         }
         let is_late = lasts.is_some_and(|lasts| begin.elapsed() >= lasts);
         if is_late || heartbeat.is_over() || interrupted.load(Ordering::Relaxed) {
@@ -85,19 +85,19 @@ pub(crate) fn main(arguments: &Arguments, terminal: Terminal) -> Result<(), Fail
         sleep(heartbeat.pause(), &interrupted);
     }
     if !arguments.once {
-        return teller.output.flush();
+        return reporter.output.flush();
     }
-    teller.tell(&last)?;
+    reporter.report(&last)?;
     if last.is_empty() && !arguments.json {
-        teller.output.line("nothing stands still")?;
+        reporter.output.line("nothing stands still")?;
     }
-    teller.output.flush()?;
+    reporter.output.flush()?;
     if last.iter().any(|standing| standing.is_alarm) { Err(Failure::Reported(1)) } else { Ok(()) }
 }
 
 /// Whether a standstill is printed without `--waiting`: that is so for faults, and for waits for something
 /// outside of the run.
-fn is_told(standing: &Standing) -> bool {
+fn is_reported(standing: &Standing) -> bool {
     let is_whole = standing.task.is_none();
     let is_end = matches!(standing.still, Still::Ended | Still::Ready);
     standing.is_alarm || (standing.waits_for.is_none() && (is_whole || !is_end))
@@ -108,44 +108,44 @@ struct Reporter {
     output: Output,
     begin: Instant,
     json: bool,
-    told: BTreeMap<Key, String>,
+    reported: BTreeMap<Key, String>,
 }
 
 impl Reporter {
-    fn tell(&mut self, all: &[Standing]) -> Result<(), Failure> {
+    fn report(&mut self, all: &[Standing]) -> Result<(), Failure> {
         let key = |of: &Standing| (of.pid, of.task, of.name.clone(), of.still);
         let mut now = BTreeMap::new();
         for standing in all {
-            let who = match &standing.process {
+            let subject = match &standing.process {
                 process if *process == standing.name => format!("{process} ({})", standing.pid),
                 process => format!("{process} ({}) {}", standing.pid, standing.name),
             };
-            if !self.told.contains_key(&key(standing)) {
-                self.one(standing, &who)?;
+            if !self.reported.contains_key(&key(standing)) {
+                self.one(standing, &subject)?;
             }
-            now.insert(key(standing), who);
+            now.insert(key(standing), subject);
         }
-        let before = std::mem::replace(&mut self.told, now);
+        let before = std::mem::replace(&mut self.reported, now);
         let gone = before.iter().filter(|(key, _)| {
             let still_so = |now: &Key| (now.0, now.1, &now.2) == (key.0, key.1, &key.2);
             let whole = |now: &Key| now.0 == key.0 && now.1.is_none();
-            !self.told.keys().any(|now| still_so(now) || whole(now))
+            !self.reported.keys().any(|now| still_so(now) || whole(now))
         });
-        let gone: Vec<(u32, Option<u64>, &String)> = gone.map(|(key, who)| (key.0, key.1, who)).collect();
-        for (pid, task, who) in gone {
+        let gone: Vec<(u32, Option<u64>, &String)> =
+            gone.map(|(key, subject)| (key.0, key.1, subject)).collect();
+        for (pid, task, subject) in gone {
             let at_s = self.begin.elapsed().as_secs_f64();
             let line = match self.json {
-                true => {
-                    serde_json::json!({ "at_s": at_s, "goes_on": who, "pid": pid, "task": task }).to_string()
-                }
-                false => format!("{at_s:8.1} s  {who} goes on"),
+                true => serde_json::json!({ "at_s": at_s, "goes_on": subject, "pid": pid, "task": task })
+                    .to_string(),
+                false => format!("{at_s:8.1} s  {subject} goes on"),
             };
             self.output.line(&line)?;
         }
         self.output.flush()
     }
 
-    fn one(&mut self, standing: &Standing, who: &str) -> Result<(), Failure> {
+    fn one(&mut self, standing: &Standing, subject: &str) -> Result<(), Failure> {
         let at_s = self.begin.elapsed().as_secs_f64();
         if self.json {
             let failed = |error| Failure::run("cannot write as JSON", error);
@@ -154,7 +154,8 @@ impl Reporter {
             object["text"] = standing.text().into();
             return self.output.line(&object.to_string());
         }
-        let who = if standing.is_alarm { self.output.styled("1;31", who) } else { who.to_owned() };
-        self.output.line(&format!("{at_s:8.1} s  {who} {}", standing.text()))
+        let subject =
+            if standing.is_alarm { self.output.styled("1;31", subject) } else { subject.to_owned() };
+        self.output.line(&format!("{at_s:8.1} s  {subject} {}", standing.text()))
     }
 }

@@ -38,7 +38,7 @@ pub(crate) fn main(arguments: Arguments, terminal: Terminal) -> Result<(), Failu
             output.line(&session_object(session).to_string())?;
         }
     } else if listed.is_empty() && sessions.is_empty() {
-        say!("no runs in {}", spaces::parent()?.display());
+        print_stderr!("no runs in {}", spaces::parent()?.display());
     } else {
         output.table(&table(&listed, &sessions))?;
     }
@@ -123,7 +123,7 @@ fn table(listed: &[Listed], sessions: &[PathBuf]) -> Table {
 
 /// Adds the row of a session: how many processes joined it, run, and have left.
 fn session_row(table: &mut Table, path: &Path) {
-    let (told, alive) = match members(path) {
+    let (summary, alive) = match members(path) {
         Ok(members) => {
             let running = members.iter().filter(|member| member.is_alive()).count();
             let left = members.iter().filter(|member| member.left_ns.is_some()).count();
@@ -133,7 +133,7 @@ fn session_row(table: &mut Table, path: &Path) {
         Err(error) => (format!("{error:#}"), false),
     };
     let none = String::new;
-    table.row(vec![directory(path), none(), "session".to_owned(), none(), none(), told], alive);
+    table.row(vec![directory(path), none(), "session".to_owned(), none(), none(), summary], alive);
 }
 
 fn row(table: &mut Table, space: &Listed, indent: &str) {

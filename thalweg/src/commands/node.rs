@@ -85,7 +85,7 @@ pub(crate) fn main(arguments: &Arguments) -> Result<(), Failure> {
             .map_err(|error| Failure::run("cannot listen to signals", error))?;
     }
     let Known { name, address } = node.known();
-    say!("node {name} listens at {address}");
+    print_stderr!("node {name} listens at {address}");
     node.serve(&stop);
     Ok(())
 }
@@ -108,7 +108,7 @@ pub(crate) fn nodes(arguments: &Nodes, terminal: Terminal) -> Result<(), Failure
     let cluster = Cluster::open(arguments.cluster.as_deref())?;
     let known = cluster.known();
     if known.is_empty() && !arguments.json {
-        say!("no nodes in {}: `thalweg node --name NAME` starts one", cluster.folder().display());
+        print_stderr!("no nodes in {}: `thalweg node --name NAME` starts one", cluster.folder().display());
         return Ok(());
     }
     let mut output = Output::shaped(terminal, &arguments.shape);
@@ -127,37 +127,37 @@ pub(crate) fn nodes(arguments: &Nodes, terminal: Terminal) -> Result<(), Failure
             .map_err(Failure::from)
             .and_then(|channel| see(channel).map_err(Failure::Run));
         let Known { name, address } = node;
-        let (told, cells) = match &seen {
-            Ok(Seen { who, round_trip, ahead }) => {
+        let (object, cells) = match &seen {
+            Ok(Seen { answer, round_trip, ahead }) => {
                 let clock = ahead.map_or_else(
                     || "?".to_owned(),
                     |(ns, error)| format!("{:+.0} ± {:.0} µs", ns as f64 / 1e3, error as f64 / 1e3),
                 );
                 let cells = [
-                    who["cores"].to_string(),
-                    who["load"].to_string(),
-                    who["sessions"].to_string(),
+                    answer["cores"].to_string(),
+                    answer["load"].to_string(),
+                    answer["sessions"].to_string(),
                     format!("{:.0} µs", round_trip.as_secs_f64() * 1e6),
                     clock,
                 ];
-                let mut told = who.clone();
-                told["round_trip_ns"] = json!(round_trip.as_nanos() as u64);
+                let mut object = answer.clone();
+                object["round_trip_ns"] = json!(round_trip.as_nanos() as u64);
                 if let Some((ns, error)) = ahead {
-                    told["clock_ahead_ns"] = json!(ns);
-                    told["clock_error_ns"] = json!(error);
+                    object["clock_ahead_ns"] = json!(ns);
+                    object["clock_error_ns"] = json!(error);
                 }
-                (told, cells.to_vec())
+                (object, cells.to_vec())
             }
             Err(_) => {
                 let none = String::new;
                 (json!({"name": name}), vec![none(), none(), none(), none(), "gone".to_owned()])
             }
         };
-        let mut told = told;
-        told["address"] = json!(address);
-        told["alive"] = json!(seen.is_ok());
+        let mut object = object;
+        object["address"] = json!(address);
+        object["alive"] = json!(seen.is_ok());
         if arguments.json {
-            output.line(&told.to_string())?;
+            output.line(&object.to_string())?;
         } else {
             table.row([vec![name.clone(), address.clone()], cells].concat(), seen.is_ok());
         }
@@ -170,7 +170,7 @@ pub(crate) fn nodes(arguments: &Nodes, terminal: Terminal) -> Result<(), Failure
 
 /// A node's answer about itself.
 struct Seen {
-    who: Value,
+    answer: Value,
     round_trip: Duration,
     /// The node's clock minus this machine's clock, and the largest error, in nanoseconds.
     ahead: Option<(i64, i64)>,
@@ -179,7 +179,7 @@ struct Seen {
 fn see(mut channel: Channel) -> Result<Seen, String> {
     channel.set_patience(Some(LEASE)).map_err(|error| error.to_string())?;
     let refused = |refused: Refused| refused.why;
-    let (who, _) = channel.ask("who", json!({}), &[]).map_err(refused)?;
+    let (answer, _) = channel.ask("who", json!({}), &[]).map_err(refused)?;
     let mut clock = PeerClock::new(100_000.0);
     let mut round_trip = Duration::MAX;
     for _ in 0..QUESTIONS {
@@ -196,5 +196,5 @@ fn see(mut channel: Channel) -> Result<Seen, String> {
         }
     }
     let ahead = clock.bound(system_ns()).map(|bound| (-bound.middle_ns(), bound.error_ns()));
-    Ok(Seen { who, round_trip, ahead })
+    Ok(Seen { answer, round_trip, ahead })
 }

@@ -82,7 +82,7 @@ pub(crate) fn main(arguments: &Arguments, terminal: Terminal) -> Result<(), Fail
                 last = Some(now);
             }
             if last.is_none() {
-                say!("{} has no windows", recording.display());
+                print_stderr!("{} has no windows", recording.display());
             }
         }
     }
@@ -106,8 +106,8 @@ fn show(output: &mut Output, at: f64, process: i64, tried: &Tried) -> Result<(),
     if !figures.is_empty() {
         output.line(&format!("           figures   {}", figures.join(", ")))?;
     }
-    for (name, says) in &tried.holds {
-        output.line(&format!("           holds     {name}: {says}"))?;
+    for (name, sentence) in &tried.holds {
+        output.line(&format!("           holds     {name}: {sentence}"))?;
     }
     for (setting, to, forbidden) in &tried.sets {
         let why = forbidden.as_ref().map_or(String::new(), |why| format!(", but it is forbidden: {why}"));

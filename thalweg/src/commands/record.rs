@@ -128,7 +128,7 @@ pub(crate) fn main(arguments: &Arguments, terminal: Terminal) -> Result<(), Fail
     let mut failed = None;
     loop {
         let goes_on = recording.step();
-        told(&mut recording, &bar, terminal);
+        print_problems(&mut recording, &bar, terminal);
         match goes_on {
             Ok(true) => {}
             Ok(false) => break,
@@ -160,18 +160,22 @@ pub(crate) fn main(arguments: &Arguments, terminal: Terminal) -> Result<(), Fail
         0 => "none is lost".to_owned(),
         lost => format!("{} are lost, `thalweg events` says where", count(lost)),
     };
-    say!(
+    print_stderr!(
         "{} events in {}, {each:.1} bytes each where they had {:.1}: {lost}",
         count(recorded.events),
         duration(seconds),
         recorded.event_bytes as f64 / recorded.events.max(1) as f64,
     );
-    say!("they are in {}: thalweg report {}", arguments.output.display(), arguments.output.display());
+    print_stderr!(
+        "they are in {}: thalweg report {}",
+        arguments.output.display(),
+        arguments.output.display()
+    );
     Ok(())
 }
 
 /// Prints problems of the recording as soon as they occur.
-fn told(recording: &mut Recording, bar: &ProgressBar, terminal: Terminal) {
+fn print_problems(recording: &mut Recording, bar: &ProgressBar, terminal: Terminal) {
     let mut messages = recording.problems();
     if let Some(why) = recording.full() {
         messages.push(format!(

@@ -347,7 +347,7 @@ pub(crate) fn main(arguments: Arguments, terminal: Terminal) -> Result<(), Failu
     let tuner = arguments.tune.then(|| Tuner::start(&arguments.tuning, run.space())).transpose()?;
     let typed = typed(&plan);
     if let Some(what) = typed {
-        say!(
+        print_stderr!(
             "waiting for records from this terminal ({what}); Ctrl-D at the beginning of a line ends the input"
         );
     }
@@ -377,7 +377,7 @@ fn typed(plan: &Plan) -> Option<&'static str> {
 fn print(notice: &Notice, terminal: Terminal) {
     match notice {
         Notice::Diagnostic(diagnostic) => print_diagnostics(std::slice::from_ref(diagnostic), terminal),
-        other => say!("{other}"),
+        other => print_stderr!("{other}"),
     }
 }
 
@@ -520,9 +520,9 @@ fn options(arguments: &Arguments, workers: usize) -> Options {
 fn conclude(tally: &Tally, interrupt: &Interrupt, ended: &Ended) -> Result<(), Failure> {
     let seconds = ended.wall.as_secs_f64();
     let rate = tally.records_in() as f64 / seconds;
-    say!("{tally} in {seconds:.6} s, {}/s in", counted(rate as u64, "record"));
+    print_stderr!("{tally} in {seconds:.6} s, {}/s in", counted(rate as u64, "record"));
     if let Some(space) = &ended.kept {
-        say!("its space stays in {}: thalweg report {}", space.display(), space.display());
+        print_stderr!("its space stays in {}: thalweg report {}", space.display(), space.display());
     }
     if interrupt.is_signalled() {
         return Err(interrupt.error().into());
@@ -540,16 +540,16 @@ fn conclude(tally: &Tally, interrupt: &Interrupt, ended: &Ended) -> Result<(), F
 fn ended_badly(ended: &Ended) -> String {
     const SHOWN: usize = 5;
     let shown = ended.failures.iter().take(SHOWN);
-    let mut said: Vec<String> =
+    let mut lines: Vec<String> =
         shown.map(|task| format!("{} ended badly: {}", task.component, task.message)).collect();
-    let more = ended.failed_tasks.saturating_sub(said.len() as u64);
+    let more = ended.failed_tasks.saturating_sub(lines.len() as u64);
     if more > 0 {
-        said.push(format!(
+        lines.push(format!(
             "{} more ended badly; the messages stand in the space's events",
             counted(more, "task")
         ));
     }
-    said.join("\n")
+    lines.join("\n")
 }
 
 /// The line on a terminal that shows the progress of the run.

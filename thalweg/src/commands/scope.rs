@@ -198,7 +198,7 @@ pub(super) fn read(name: &str) -> Result<(String, View), Failure> {
             Ok((text, view))
         }
         Err(problems) => {
-            problems.iter().for_each(|problem| say!("{}", problem.render(name, &text)));
+            problems.iter().for_each(|problem| print_stderr!("{}", problem.render(name, &text)));
             Err(Failure::Reported(Failure::USAGE))
         }
     }
@@ -213,7 +213,7 @@ fn check(file: &str) -> Result<(), Failure> {
             Ok(())
         }
         Err(problems) => {
-            problems.iter().for_each(|problem| say!("{}", problem.render(file, &text)));
+            problems.iter().for_each(|problem| print_stderr!("{}", problem.render(file, &text)));
             Err(Failure::Reported(Failure::USAGE))
         }
     }
@@ -222,7 +222,7 @@ fn check(file: &str) -> Result<(), Failure> {
 /// Warns of likely mistakes in a valid view.
 fn doubt(file: &str, text: &str, view: &View) {
     for problem in view.doubts(text) {
-        say!("{}", problem.render(file, text).replacen("error:", "warning:", 1));
+        print_stderr!("{}", problem.render(file, text).replacen("error:", "warning:", 1));
     }
 }
 
@@ -306,7 +306,7 @@ fn pull(
             break;
         }
         let wait = puller.wait().max(every);
-        shown.tell_rate(every, wait, puller.price());
+        shown.report_rate(every, wait, puller.price());
         sleep(wait, &interrupted);
     }
     shown.finish()?;
@@ -390,7 +390,7 @@ pub(super) fn sleep(wait: Duration, interrupted: &AtomicBool) {
 }
 
 /// Prints the problems of a pull on standard error.
-pub(super) fn tell(pulled: &Pulled, terminal: Terminal) {
+pub(super) fn print_problems(pulled: &Pulled, terminal: Terminal) {
     for problem in &pulled.problems {
         Failure::Usage(problem.clone()).print(terminal);
     }

@@ -56,10 +56,10 @@ pub(crate) fn main(arguments: Arguments) -> Result<(), Failure> {
         ..ServerOptions::at(&socket)
     };
     let mut server = Server::listen(options).map_err(Failure::usage)?;
-    say!("serves scopes at {}", socket.display());
+    print_stderr!("serves scopes at {}", socket.display());
     server.serve(&stop);
     let (answers, refused, _) = server.counts();
     drop(server);
-    say!("{answers} answers, {refused} refused");
+    print_stderr!("{answers} answers, {refused} refused");
     Ok(())
 }

@@ -7,7 +7,7 @@ use thalweg_host::settings::written;
 use thalweg_host::{Change, Changed, LiveRun, spaces};
 
 use crate::Terminal;
-use crate::commands::control::{Lease, say_done};
+use crate::commands::control::{Lease, print_result};
 use crate::failure::Failure;
 use crate::units::duration;
 
@@ -49,8 +49,8 @@ pub(crate) fn main(arguments: Arguments, terminal: Terminal) -> Result<(), Failu
     }
     let run = LiveRun::find(space)?.called("thalweg set");
     let terms = arguments.lease.terms();
-    let said = said(&run.change(name, value, terms)?, name);
-    say_done(&arguments.lease.said(said), terminal)
+    let text = change_text(&run.change(name, value, terms)?, name);
+    print_result(&arguments.lease.with_time(text), terminal)
 }
 
 /// Changes the setting in each live process of a session that has it.
@@ -81,14 +81,14 @@ fn of_session(
         }));
     }
     for (called, run) in runs {
-        let said = said(&run.change(name, value, lease.terms())?, name);
-        say_done(&lease.said(format!("{called}: {said}")), terminal)?;
+        let text = change_text(&run.change(name, value, lease.terms())?, name);
+        print_result(&lease.with_time(format!("{called}: {text}")), terminal)?;
     }
     Ok(())
 }
 
 /// The line that reports a change.
-pub(crate) fn said(changed: &Changed, name: &str) -> String {
+pub(crate) fn change_text(changed: &Changed, name: &str) -> String {
     let Change { before, value, adopted } = match changed {
         Changed::Moved(obeyed) => return obeyed.result.clone(),
         Changed::Setting(change) => change,

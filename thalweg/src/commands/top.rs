@@ -11,7 +11,7 @@ use thalweg_host::{Interrupt, LiveRun, chain, spaces};
 use thalweg_monitor::Follower;
 
 use crate::commands::look::Sort;
-use crate::commands::set::said;
+use crate::commands::set::change_text;
 use crate::failure::Failure;
 use screen::{Asking, Screen};
 
@@ -131,7 +131,7 @@ impl Top {
         match self.follower.report() {
             // The last window says little about a run that has ended; `thalweg report` shows the whole run.
             Ok(report) => self.screen.take(report),
-            Err(error) => self.screen.say(format!("{error:#}")),
+            Err(error) => self.screen.show_message(format!("{error:#}")),
         }
         self.screen.ended = !running;
         self.follower.restart();
@@ -185,12 +185,12 @@ impl Top {
     fn set(&mut self) {
         let typed = std::mem::take(&mut self.screen.typed);
         let Some((name, value)) = typed.trim().split_once([' ', '=']) else {
-            return self.screen.say("write a setting's name, a space, and its value".to_owned());
+            return self.screen.show_message("write a setting's name, a space, and its value".to_owned());
         };
         let run = LiveRun::open(&self.path).map(|run| run.called("thalweg top"));
         let changed = run.and_then(|run| run.change(name, value.trim(), None));
-        self.screen.say(match changed {
-            Ok(changed) => said(&changed, name),
+        self.screen.show_message(match changed {
+            Ok(changed) => change_text(&changed, name),
             Err(error) => chain(&error),
         });
     }

@@ -20,7 +20,7 @@ use thalweg_tune::{
 };
 
 use crate::Terminal;
-use crate::commands::control::say_done;
+use crate::commands::control::print_result;
 use crate::failure::Failure;
 use crate::output::Output;
 use crate::table::{ShapeArguments, Table, id, number, prose, text};
@@ -192,7 +192,7 @@ fn tune(arguments: &Arguments, terminal: Terminal) -> Result<(), Failure> {
     let mut line = StatusLine::new();
     let mut kept: Vec<Action> = Vec::new();
     let mut problem = None;
-    let mut tell = |told: &TuneProgress<'_>| match told {
+    let mut report = |progress: &TuneProgress<'_>| match progress {
         TuneProgress::Decision(decision) => {
             line.clear();
             match (decision.what, &decision.action) {
@@ -200,15 +200,15 @@ fn tune(arguments: &Arguments, terminal: Terminal) -> Result<(), Failure> {
                 (What::Undone, Some(action)) => kept.retain(|other| other != action),
                 _ => {}
             }
-            let said = output.line(&said(decision)).and_then(|()| output.flush());
-            problem = said.err().or(problem.take());
+            let printed = output.line(&decision_line(decision)).and_then(|()| output.flush());
+            problem = printed.err().or(problem.take());
         }
         TuneProgress::Window { rate: per_s, progress, trial, .. } => {
             let tried = trial.map_or("watching".to_owned(), |trial| format!("trying {}", trial.action));
             line.show(&format!("{} {}: {tried}", rate(*per_s), of(*progress)));
         }
     };
-    let tuned = thalweg_tune::tune(run.path(), &options, &|| stopped.load(Ordering::Relaxed), &mut tell);
+    let tuned = thalweg_tune::tune(run.path(), &options, &|| stopped.load(Ordering::Relaxed), &mut report);
     line.clear();
     let tuned = tuned.map_err(Failure::usage)?;
     if let Some(problem) = problem {
@@ -222,7 +222,7 @@ fn tune(arguments: &Arguments, terminal: Terminal) -> Result<(), Failure> {
         1 => "1 change stays".to_owned(),
         count => format!("{count} changes stay"),
     };
-    say_done(
+    print_result(
         &format!(
             "{changes}; trials cost {:.2} s of the flow, the tuner {:.1} % of a processor",
             tuned.cost_s,
@@ -245,14 +245,14 @@ impl Tuner {
         let ended = Arc::new(AtomicBool::new(false));
         let (asked, space) = (Arc::clone(&ended), space.to_owned());
         let tune = move || {
-            let mut tell = |told: &TuneProgress<'_>| {
-                if let TuneProgress::Decision(decision) = told {
-                    say!("{}", said(decision));
+            let mut report = |progress: &TuneProgress<'_>| {
+                if let TuneProgress::Decision(decision) = progress {
+                    print_stderr!("{}", decision_line(decision));
                 }
             };
             let stop = || asked.load(Ordering::Relaxed);
-            if let Err(error) = thalweg_tune::tune(&space, &options, &stop, &mut tell) {
-                say!("warning: the run is not tuned: {error}");
+            if let Err(error) = thalweg_tune::tune(&space, &options, &stop, &mut report) {
+                print_stderr!("warning: the run is not tuned: {error}");
             }
         };
         let thread = std::thread::Builder::new().name("tuner".into()).spawn(tune);
@@ -281,7 +281,7 @@ fn of(progress: Progress) -> &'static str {
 }
 
 /// A decision as a line of text.
-fn said(decision: &Decision) -> String {
+fn decision_line(decision: &Decision) -> String {
     let Decision { number, at, what, change, .. } = decision;
     let at = if at.is_finite() { format!("{at:>7.1} s") } else { "      – s".to_owned() };
     let what = what.word();
@@ -358,7 +358,7 @@ fn log(space: Option<&str>, json: bool, shape: &ShapeArguments, terminal: Termin
         return output.flush();
     }
     if log.is_empty() {
-        say!("nobody has tuned {}: `thalweg tune` does", path.display());
+        print_stderr!("nobody has tuned {}: `thalweg tune` does", path.display());
         return Ok(());
     }
     let mut table = Table::new(&[
@@ -479,7 +479,7 @@ fn undo(space: Option<&str>, number: u64, terminal: Terminal) -> Result<(), Fail
     for change in &action.changes {
         thalweg_tune::pin(&path, &change.knob.name()).map_err(Failure::usage)?;
     }
-    say_done(&format!("{}; tuners leave it alone from now on", action.inverse()), terminal)
+    print_result(&format!("{}; tuners leave it alone from now on", action.inverse()), terminal)
 }
 
 /// Sends an order to the tuner of a library, and prints its answer.
@@ -489,7 +489,7 @@ fn order(session: &Path, order: &Order, terminal: Terminal) -> Result<(), Failur
         Order::Pin(_) => "thalweg tune pin",
     };
     let done = order.give(session, tool, ANSWER_MAX).map_err(Failure::Usage)?;
-    say_done(&done, terminal)
+    print_result(&done, terminal)
 }
 
 fn pin(space: Option<&str>, name: &str, terminal: Terminal) -> Result<(), Failure> {
@@ -502,5 +502,5 @@ fn pin(space: Option<&str>, name: &str, terminal: Terminal) -> Result<(), Failur
         thalweg_host::settings::known(&run.settings()?, name)?;
     }
     thalweg_tune::pin(run.path(), name).map_err(Failure::usage)?;
-    say_done(&format!("tuners of {} leave {name} alone", run.path().display()), terminal)
+    print_result(&format!("tuners of {} leave {name} alone", run.path().display()), terminal)
 }

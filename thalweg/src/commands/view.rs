@@ -87,7 +87,7 @@ pub(crate) fn main(arguments: &Arguments) -> Result<(), Failure> {
             .map_err(|error| Failure::run(format!("cannot listen at port {}", arguments.port), error))?;
         let port = listener.local_addr().map_err(|error| Failure::run("cannot listen", error))?.port();
         let address = format!("http://127.0.0.1:{port}/?token={token}");
-        crate::output::say_line(&address)?;
+        crate::output::print_line(&address)?;
         if !arguments.no_open && std::io::stdout().is_terminal() {
             open(&address);
         }

@@ -56,17 +56,17 @@ impl Run {
     /// Sends a command that must succeed. Returns its output.
     pub(crate) fn done(&self, name: &str, argument: Option<&str>) -> String {
         let output = self.command(name, argument);
-        let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert!(output.status.success(), "{name}: {said}");
+        let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.success(), "{name}: {stderr}");
         String::from_utf8(output.stdout).expect("text")
     }
 
     /// Waits for the end. Returns the messages that the run printed.
     pub(crate) fn end(mut self, code: i32) -> String {
-        let mut said = String::new();
-        self.child.stderr.take().expect("piped").read_to_string(&mut said).expect("text");
-        assert_eq!(self.child.wait().expect("it ends").code(), Some(code), "{said}");
-        said
+        let mut stderr = String::new();
+        self.child.stderr.take().expect("piped").read_to_string(&mut stderr).expect("text");
+        assert_eq!(self.child.wait().expect("it ends").code(), Some(code), "{stderr}");
+        stderr
     }
 }
 

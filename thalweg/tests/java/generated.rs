@@ -44,7 +44,7 @@ pub(crate) fn program(package: &str, seed: u64, is_ascii: bool) -> String {
         members += &member(package, &name, n, *sort, &mut chance);
         cases += &format!("            case {n}: call_{n}(); break;\n");
     }
-    let root = told(&format!("{package}.Program.call"), "Dispatch.go(which);\n");
+    let root = logged(&format!("{package}.Program.call"), "Dispatch.go(which);\n");
     format!(
         "package {package};\nimport truth.Truth;\npublic class Program implements Truth.Roots {{\n\
          \x20   public void call(int which) {{\n{root}    }}\n\
@@ -82,7 +82,7 @@ fn body(chance: &mut Chance, may_catch: bool) -> String {
 }
 
 /// A body that writes its beginning and end to the file.
-fn told(operation: &str, body: &str) -> String {
+fn logged(operation: &str, body: &str) -> String {
     format!(
         "        int at = Truth.enter(\"{operation}\"); char how = 'u';\n        try {{\n        {body}        how = 'r';\n\
          \x20       }} finally {{ Truth.cut(at + 1, 'u'); Truth.cut(at, how); }}\n"
@@ -97,21 +97,21 @@ fn member(package: &str, name: &str, n: usize, sort: Sort, chance: &mut Chance) 
     match sort {
         Sort::Static => format!(
             "    static long {name}(long a, double b) {{\n{}        return a; }}\n    static void call_{n}() {{ {name}(1L, 2.0); }}\n",
-            told(&full, &body)
+            logged(&full, &body)
         ),
         Sort::Instance => format!(
             "    Object {name}(Object o, int... rest) {{\n{}        o = \"x\"; return o; }}\n    static void call_{n}() {{ THIS.{name}(\"y\", 1, 2); }}\n",
-            told(&full, &body)
+            logged(&full, &body)
         ),
         Sort::Synchronized => format!(
             "    synchronized boolean {name}() {{\n{}        return at > 3; }}\n    static void call_{n}() {{ THIS.{name}(); }}\n",
-            told(&full, &body)
+            logged(&full, &body)
         ),
         Sort::Overloaded => format!(
             "    static int {name}(int a) {{\n{}        return a; }}\n    static void {name}(String[] a, byte b) {{\n{}        }}\n\
              \x20   static void call_{n}() {{ if (Truth.below(2) == 0) {name}(1); else {name}(null, (byte) 1); }}\n",
-            told(&format!("{full}(int)"), &body),
-            told(&format!("{full}(String[], byte)"), &body)
+            logged(&format!("{full}(int)"), &body),
+            logged(&format!("{full}(String[], byte)"), &body)
         ),
         Sort::Constructor => {
             let (made, base) = (format!("Made{n}"), format!("Base{n}"));
@@ -124,18 +124,18 @@ fn member(package: &str, name: &str, n: usize, sort: Sort, chance: &mut Chance) 
                  \x20   static void call_{n}() {{ int level = Truth.level(); boolean done = false; \
                  try {{ new {made}(n0()); done = true; }} finally {{ if (!done) Truth.cut(level, 'u'); }} }}\n\
                  \x20   static int n0() {{ return 0; }}\n",
-                told(&format!("{package}.Program${base}.<init>"), &body)
+                logged(&format!("{package}.Program${base}.<init>"), &body)
             )
             .replace("n0()", &format!("n{n}()"))
         }
         Sort::Lambda => format!(
             "    static void {name}() {{\n{}        }}\n    static void call_{n}() {{ {name}(); }}\n",
-            told(&full, &format!("Runnable work = () -> {{ {body} }};\n        work.run();\n"))
+            logged(&full, &format!("Runnable work = () -> {{ {body} }};\n        work.run();\n"))
         ),
         Sort::Interface => format!(
             "    interface Has{n} {{ default int {name}(int a) {{\n{}        return a; }} }}\n    static class Does{n} implements Has{n} {{}}\n\
              \x20   static final Has{n} HAS{n} = new Does{n}();\n    static void call_{n}() {{ HAS{n}.{name}(1); }}\n",
-            told(&format!("{package}.Program$Has{n}.{name}"), &body)
+            logged(&format!("{package}.Program$Has{n}.{name}"), &body)
         ),
     }
 }

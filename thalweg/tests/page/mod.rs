@@ -118,7 +118,7 @@ pub(crate) fn file_name(network: &str) -> &str {
 }
 
 /// The complete output of a command, standard error first.
-pub(crate) fn said(command: &mut Command) -> String {
+pub(crate) fn printed(command: &mut Command) -> String {
     let output = command.output().expect("the program starts");
     let all = [output.stderr, output.stdout].concat();
     String::from_utf8(all).expect("text").replace("\n\n", "\n")

@@ -42,12 +42,13 @@ pub(crate) fn type_in(
     let mut all = output.split('\u{1}').skip(1).step_by(2);
     for (number, step) in steps.iter().enumerate() {
         let line = &step.line;
-        let said = all.next().unwrap_or_else(|| panic!("{page}: the shell ended before `{line}`\n{output}"));
-        let said = said.strip_prefix(&format!("{number}\n")).expect("its number");
-        let (said, status) = said.split_once('\u{2}').unwrap_or((said, "none"));
+        let printed =
+            all.next().unwrap_or_else(|| panic!("{page}: the shell ended before `{line}`\n{output}"));
+        let printed = printed.strip_prefix(&format!("{number}\n")).expect("its number");
+        let (printed, status) = printed.split_once('\u{2}').unwrap_or((printed, "none"));
         match &step.shown {
-            Some(shown) => assert!(is_as_shown(said, shown), "{page}: `{line}` says\n{said}"),
-            None => assert_eq!(status, "0", "{page}: `{line}` says\n{said}"),
+            Some(shown) => assert!(is_as_shown(printed, shown), "{page}: `{line}` says\n{printed}"),
+            None => assert_eq!(status, "0", "{page}: `{line}` says\n{printed}"),
         }
     }
     steps.iter().filter(|step| !step.line.starts_with(HIDDEN)).count()
@@ -150,18 +151,18 @@ fn goes_on(line: &str) -> bool {
 
 /// Whether the output is as shown, where `…` stands for any characters of a line, and a line `…` for any
 /// number of lines.
-fn is_as_shown(said: &str, shown: &str) -> bool {
-    let said: Vec<&str> = said.lines().collect();
+fn is_as_shown(printed: &str, shown: &str) -> bool {
+    let printed: Vec<&str> = printed.lines().collect();
     let shown: Vec<&str> = shown.lines().collect();
-    fits(&said, &shown)
+    fits(&printed, &shown)
 }
 
-fn fits(said: &[&str], shown: &[&str]) -> bool {
-    match (said, shown) {
+fn fits(printed: &[&str], shown: &[&str]) -> bool {
+    match (printed, shown) {
         ([], []) => true,
-        (_, ["…", rest @ ..]) => (0..=said.len()).any(|skipped| fits(&said[skipped..], rest)),
-        ([line, said @ ..], [expected, shown @ ..]) => {
-            super::is_as_shown(line, expected) && fits(said, shown)
+        (_, ["…", rest @ ..]) => (0..=printed.len()).any(|skipped| fits(&printed[skipped..], rest)),
+        ([line, printed @ ..], [expected, shown @ ..]) => {
+            super::is_as_shown(line, expected) && fits(printed, shown)
         }
         _ => false,
     }

@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_guard_is_said() {
+    fn wrong_guards_are_reported() {
         for (text, why) in [
             ("p99", "is no guard"),
             ("p98<5ms", "is not measured"),

@@ -158,7 +158,7 @@ pub struct Controller {
     last: f64,
     broken: usize,
     number: u64,
-    told: Vec<Decision>,
+    decisions: Vec<Decision>,
 }
 
 impl Controller {
@@ -184,7 +184,7 @@ impl Controller {
             last: f64::NEG_INFINITY,
             broken: 0,
             number: first,
-            told: Vec::new(),
+            decisions: Vec::new(),
         }
     }
 
@@ -195,8 +195,8 @@ impl Controller {
     }
 
     /// The decisions since the last call.
-    pub fn told(&mut self) -> Vec<Decision> {
-        std::mem::take(&mut self.told)
+    pub fn take_decisions(&mut self) -> Vec<Decision> {
+        std::mem::take(&mut self.decisions)
     }
 
     /// The candidate that is on trial now.
@@ -225,7 +225,7 @@ impl Controller {
         if !self.pinned.insert(name.to_owned()) {
             return Order::Wait;
         }
-        self.tell(What::Pinned, None, None, format!("{name}: {why}"));
+        self.record(What::Pinned, None, None, format!("{name}: {why}"));
         let touches = |action: &Action| action.changes.iter().any(|change| change.knob.name() == name);
         match self.trial.take_if(|trial| touches(&trial.candidate.action)) {
             None => Order::Wait,
@@ -252,13 +252,13 @@ impl Controller {
             None => Order::Wait,
             Some(trial) => self.take_back(trial, "the tuner ended before it was clear".to_owned()),
         };
-        self.tell(What::Ended, None, None, why.to_owned());
+        self.record(What::Ended, None, None, why.to_owned());
         order
     }
 
     /// Records that tuning began.
     pub fn begin(&mut self, why: &str) {
-        self.tell(What::Began, None, None, why.to_owned());
+        self.record(What::Began, None, None, why.to_owned());
     }
 
     /// Decides by the measurements of a window what to do next. `propose` is called if an action may be
@@ -320,7 +320,7 @@ impl Controller {
         {
             self.broken = 0;
             let why = format!("{} was broken in two windows", self.guards[broken[0]]);
-            self.tell(What::Undone, Some(&Candidate::of(action.clone())), None, why);
+            self.record(What::Undone, Some(&Candidate::of(action.clone())), None, why);
             self.fail(&action.key());
             self.regime.restart();
             return Order::Undo(action);
@@ -331,10 +331,10 @@ impl Controller {
         let Some(candidate) = self.best(propose()) else { return Order::Wait };
         if self.is_advising {
             self.fail(&candidate.action.key());
-            self.tell(What::Advised, Some(&candidate), None, candidate.why.clone());
+            self.record(What::Advised, Some(&candidate), None, candidate.why.clone());
             return Order::Wait;
         }
-        self.tell(What::Tried, Some(&candidate), None, candidate.why.clone());
+        self.record(What::Tried, Some(&candidate), None, candidate.why.clone());
         let action = candidate.action.clone();
         let (scores, rates) = (Comparison::default(), Comparison::default());
         // The window that was just measured, before the change, is the first half of the first pair.
@@ -350,7 +350,7 @@ impl Controller {
         // Errors of a model in the former regime do not count in this one.
         self.trust.clear();
         let why = format!("the {} is another one than before", self.goal);
-        self.tell(What::Changed, None, None, why);
+        self.record(What::Changed, None, None, why);
     }
 
     /// Checks the action that was kept last, and takes it back if the run is worse than before it.
@@ -367,7 +367,7 @@ impl Controller {
         }
         self.kept.retain(|kept| *kept != action);
         let why = format!("after it was kept it was worse than before it: {}", percent(change));
-        self.tell(What::Undone, Some(&Candidate::of(action.clone())), None, why);
+        self.record(What::Undone, Some(&Candidate::of(action.clone())), None, why);
         self.fail(&action.key());
         self.regime.restart();
         Some(Order::Undo(action))
@@ -483,7 +483,7 @@ impl Controller {
         self.failures.remove(&action.key());
         self.fail(&action.inverse().key());
         let why = format!("it gains {gain}; expected were {}", percent(candidate.gain));
-        self.tell(What::Kept, Some(&candidate), Some(gain), why);
+        self.record(What::Kept, Some(&candidate), Some(gain), why);
         self.kept.push(action.clone());
         self.regime.restart();
         Order::Keep(action)
@@ -497,7 +497,7 @@ impl Controller {
         }
         self.fail(&candidate.action.key());
         let why = gain.map_or(why.clone(), |gain| format!("{why}: {gain}"));
-        self.tell(What::TakenBack, Some(&candidate), gain, why);
+        self.record(What::TakenBack, Some(&candidate), gain, why);
         self.regime.restart();
         Order::Undo(candidate.action)
     }
@@ -516,7 +516,7 @@ impl Controller {
         self.failures.insert(key.to_owned(), failure);
     }
 
-    fn tell(&mut self, what: What, about: Option<&Candidate>, gain: Option<Gain>, why: String) {
+    fn record(&mut self, what: What, about: Option<&Candidate>, gain: Option<Gain>, why: String) {
         let decision = Decision {
             number: self.number,
             at: self.last,
@@ -529,7 +529,7 @@ impl Controller {
             why,
         };
         self.number += 1;
-        self.told.push(decision);
+        self.decisions.push(decision);
     }
 }
 

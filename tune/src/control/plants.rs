@@ -90,8 +90,8 @@ fn run(plant: &mut Plant, guards: Vec<Guard>, windows: usize, lie: impl Fn(usize
     if let Order::Undo(action) = controller.end("the test ends") {
         plant.set(action.changes[0].from);
     }
-    let told = controller.told();
-    let count = |what: What| told.iter().filter(|decision| decision.what == what).count();
+    let decisions = controller.take_decisions();
+    let count = |what: What| decisions.iter().filter(|decision| decision.what == what).count();
     let best = plant.response.iter().copied().fold(0.0, f64::max);
     Outcome {
         part: done / (start * windows as f64),
@@ -154,8 +154,8 @@ fn a_guard_that_breaks_over_a_cliff_is_broken_for_one_window() {
         }
     }
     assert!(worst <= 1, "{worst} windows in a row");
-    let told = controller.told();
-    let broken = told.iter().filter(|decision| decision.why.contains("was broken")).count();
+    let decisions = controller.take_decisions();
+    let broken = decisions.iter().filter(|decision| decision.why.contains("was broken")).count();
     assert!(broken >= 1, "the cliff was never met");
     assert!(plant.response[plant.value] > 700.0);
 }
@@ -183,8 +183,8 @@ fn what_a_person_set_ends_the_trial_and_is_left_alone() {
         let order = controller.step(&seen, || plant.propose());
         assert!(!matches!(order, Order::Try(tried) if tried.changes[0].knob.name() == name));
     }
-    let told = controller.told();
-    assert!(told.iter().zip(7..).all(|(decision, number)| decision.number == number));
+    let decisions = controller.take_decisions();
+    assert!(decisions.iter().zip(7..).all(|(decision, number)| decision.number == number));
 }
 
 #[test]
@@ -205,8 +205,9 @@ fn a_regime_that_changes_opens_what_had_failed() {
         }
     }
     assert!(plant.value >= 8, "ended at {}", plant.value);
-    let told = controller.told();
-    let changed = told.iter().find(|decision| decision.what == What::Changed).expect("the change is noticed");
+    let decisions = controller.take_decisions();
+    let changed =
+        decisions.iter().find(|decision| decision.what == What::Changed).expect("the change is noticed");
     assert!((200.0..201.5).contains(&changed.at), "noticed at {} s", changed.at);
 }
 

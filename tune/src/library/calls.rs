@@ -75,7 +75,7 @@ pub(super) fn make(
     value: i64,
     wait: Duration,
 ) -> Result<Came, String> {
-    let said = |error: thalweg_attach::Error| error.to_string();
+    let reason = |error: thalweg_attach::Error| error.to_string();
     let places = places(attachment, module, at)?;
     let mut came = Came::default();
     for call in calls {
@@ -86,22 +86,22 @@ pub(super) fn make(
                 Given::Number(number) => number.cast_unsigned(),
                 Given::Value => value.cast_unsigned(),
                 Given::ValueAddress => {
-                    let word = attachment.word().map_err(said)?;
-                    attachment.write(word, &value.to_le_bytes()).map_err(said)?;
+                    let word = attachment.word().map_err(reason)?;
+                    attachment.write(word, &value.to_le_bytes()).map_err(reason)?;
                     word
                 }
                 Given::Text(text) => {
                     if text.len() > 63 {
                         return Err(format!("the text '{text}' is longer than 63 bytes"));
                     }
-                    let word = attachment.word().map_err(said)?;
-                    attachment.write(word, text.as_bytes()).map_err(said)?;
+                    let word = attachment.word().map_err(reason)?;
+                    attachment.write(word, text.as_bytes()).map_err(reason)?;
                     word
                 }
                 Given::Address(name) => match came.words.get(name) {
                     Some(word) => *word,
                     None => {
-                        let word = attachment.word().map_err(said)?;
+                        let word = attachment.word().map_err(reason)?;
                         came.words.insert(name.clone(), word);
                         word
                     }
@@ -109,12 +109,12 @@ pub(super) fn make(
                 Given::Word(name) => {
                     let word =
                         came.words.get(name).ok_or_else(|| format!("`*{name}` is used before `&{name}`"))?;
-                    attachment.read(*word).map_err(said)?
+                    attachment.read(*word).map_err(reason)?
                 }
             });
         }
         // The called function returns a C `int`, so the upper half of the register is undefined.
-        came.result = i64::from(attachment.call(&function, &given, &places, wait).map_err(said)? as i32);
+        came.result = i64::from(attachment.call(&function, &given, &places, wait).map_err(reason)? as i32);
     }
     Ok(came)
 }

@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pack_that_lacks_something_says_what() {
+    fn what_a_pack_lacks_is_reported() {
         let text =
             "format = 1\nname = \"x\"\nabout = \"y\"\narea = \"network\"\n[[point]]\nsetting = \"p\"\n";
         let bad = read("x.toml", text).expect_err("it lacks much").to_string();

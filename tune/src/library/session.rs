@@ -109,7 +109,7 @@ struct Running {
 
 struct Session<'l, 't> {
     library: &'l Library<'l>,
-    tell: &'t mut dyn FnMut(&LibraryProgress<'_>),
+    report: &'t mut dyn FnMut(&LibraryProgress<'_>),
     begun: Instant,
     targets: Vec<Target>,
     /// Processes that are not tuned, with their start times; they are not examined again.
@@ -144,11 +144,11 @@ struct Session<'l, 't> {
 pub fn tune_library(
     library: &Library<'_>,
     stop: &dyn Fn() -> bool,
-    tell: &mut dyn FnMut(&LibraryProgress<'_>),
+    report: &mut dyn FnMut(&LibraryProgress<'_>),
 ) -> Result<u64, String> {
     let mut session = Session {
         library,
-        tell,
+        report,
         begun: Instant::now(),
         targets: Vec::new(),
         others: HashMap::new(),
@@ -227,12 +227,12 @@ impl Session<'_, '_> {
                 Ok(target) => {
                     self.targets.push(target);
                     self.rates.clear();
-                    (self.tell)(&LibraryProgress::Attached(pid));
+                    (self.report)(&LibraryProgress::Attached(pid));
                 }
                 Err(NoTarget::Other) => drop(self.others.insert(pid, process.start)),
                 Err(NoTarget::Refused(why)) => {
                     self.others.insert(pid, process.start);
-                    (self.tell)(&LibraryProgress::Refused(pid, &why));
+                    (self.report)(&LibraryProgress::Refused(pid, &why));
                     first.get_or_insert(why);
                 }
             }
@@ -285,7 +285,7 @@ impl Session<'_, '_> {
             progress += if rate.is_nan() { 0.0 } else { rate * 1e9 * seconds };
             let row: Vec<(&str, f64)> =
                 pack.names.iter().map(String::as_str).zip(target.row.0.iter().copied()).collect();
-            (self.tell)(&LibraryProgress::Window(target.pid, at, &row));
+            (self.report)(&LibraryProgress::Window(target.pid, at, &row));
         }
         progress
     }
@@ -419,7 +419,7 @@ impl Session<'_, '_> {
         }
         let count = failed.len();
         for (pid, why) in failed {
-            (self.tell)(&LibraryProgress::Refused(
+            (self.report)(&LibraryProgress::Refused(
                 pid,
                 &format!("{} is not put back yet: {why}", pack.points[point].setting),
             ));
@@ -642,15 +642,15 @@ impl Session<'_, '_> {
                 }
                 *wanted = 0;
                 let candidate = self.candidate(action, *point, vec![(number, value)]);
-                let said = (self.words(&candidate), candidate.why.clone());
+                let (change, reason) = (self.words(&candidate), candidate.why.clone());
                 match self.put(&candidate) {
-                    Ok(()) => self.decide_said(
+                    Ok(()) => self.record_decision(
                         What::Kept,
-                        (said.0, Some(&candidate)),
+                        (change, Some(&candidate)),
                         None,
-                        format!("it follows: {}", said.1),
+                        format!("it follows: {reason}"),
                     ),
-                    Err(why) => (self.tell)(&LibraryProgress::Refused(self.targets[number].pid, &why)),
+                    Err(why) => (self.report)(&LibraryProgress::Refused(self.targets[number].pid, &why)),
                 }
                 self.rates.clear();
             }
@@ -675,10 +675,10 @@ impl Session<'_, '_> {
 
     fn decide(&mut self, what: What, about: Option<&Candidate>, gain: Option<Gain>, why: String) {
         let change = about.map_or(String::new(), |candidate| self.words(candidate));
-        self.decide_said(what, (change, about), gain, why);
+        self.record_decision(what, (change, about), gain, why);
     }
 
-    fn decide_said(
+    fn record_decision(
         &mut self,
         what: What,
         (change, about): (String, Option<&Candidate>),
@@ -709,7 +709,7 @@ impl Session<'_, '_> {
             gain,
             why,
         };
-        (self.tell)(&LibraryProgress::Decision(&decision));
+        (self.report)(&LibraryProgress::Decision(&decision));
     }
 
     fn is_pinned(&self, point: usize) -> bool {

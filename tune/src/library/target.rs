@@ -298,12 +298,12 @@ impl Target {
 
     /// Replaces an argument in the calls of a function, or lets the program's own argument pass again.
     fn change(&mut self, name: &str, set: Option<(usize, u64)>) -> Result<(), String> {
-        let said = |error: thalweg_attach::Error| error.to_string();
+        let reason = |error: thalweg_attach::Error| error.to_string();
         let Some(watched) = self.watched.iter_mut().find(|watched| watched.function.name == name) else {
             return Err(format!("`{name}` is not attached to"));
         };
         let wish = Wish { set, ..watched.wish.clone() };
-        self.attachment.remove(watched.index).map_err(said)?;
+        self.attachment.remove(watched.index).map_err(reason)?;
         let index = self.attachment.points().len();
         if let Err(error) = self.attachment.add(&[(watched.function.clone(), wish.clone())]) {
             // Restores the value that a point had before the tuner changed it, if that is possible.
@@ -311,7 +311,7 @@ impl Target {
             if self.attachment.add(&[(watched.function.clone(), former)]).is_ok() {
                 (watched.index, watched.before) = (index, Figures::default());
             }
-            return Err(said(error));
+            return Err(reason(error));
         }
         (watched.index, watched.before) = (index, Figures::default());
         Ok(())

@@ -118,7 +118,7 @@ pub struct Tuned {
 }
 
 /// Tunes the run with its space in the directory `path`, until the run ends, `stop` returns true, or the
-/// tuner's time is over. `tell` is called with each report.
+/// tuner's time is over. `report` is called with each report.
 ///
 /// # Errors
 /// Fails when there is no such run, it cannot be tuned (it has ended, or its mode is off), another process
@@ -127,7 +127,7 @@ pub fn tune(
     path: &Path,
     options: &Options,
     stop: &dyn Fn() -> bool,
-    tell: &mut dyn FnMut(&TuneProgress<'_>),
+    report: &mut dyn FnMut(&TuneProgress<'_>),
 ) -> Result<Tuned, Untuned> {
     let reader = SpaceReader::open(path)?.called(TOOL);
     let settings = reader.settings()?;
@@ -160,7 +160,7 @@ pub fn tune(
         decisions: 0,
         unnoted: VecDeque::new(),
     };
-    tuner.run(stop, tell)
+    tuner.run(stop, report)
 }
 
 fn check(reader: &SpaceReader, settings: &[SettingView]) -> Result<(), Untuned> {
@@ -213,12 +213,12 @@ impl Tuner<'_> {
     fn run(
         &mut self,
         stop: &dyn Fn() -> bool,
-        tell: &mut dyn FnMut(&TuneProgress<'_>),
+        report: &mut dyn FnMut(&TuneProgress<'_>),
     ) -> Result<Tuned, Untuned> {
         let (begun, used_before) = (Instant::now(), processor_s(std::process::id()).unwrap_or(0.0));
         let goal = self.options.goal;
-        self.controller.begin(&format!("for {goal}{}", guards_said(&self.options.guards)));
-        self.say(tell);
+        self.controller.begin(&format!("for {goal}{}", guards_text(&self.options.guards)));
+        self.report_decisions(report);
         let (mut from, mut length) = (Sample::take(self.reader)?, WINDOW);
         let why = loop {
             if let Some(why) = self.wait(length, begun, stop)? {
@@ -229,8 +229,8 @@ impl Tuner<'_> {
                 Err(_) if self.has_ended()? => break "the run ended",
                 Err(error) => return Err(error.into()),
             };
-            let changed = self.window(&from, &to, begun, tell)?;
-            self.say(tell);
+            let changed = self.window(&from, &to, begun, report)?;
+            self.report_decisions(report);
             let used = processor_s(std::process::id()).unwrap_or(0.0) - used_before;
             length = self.next_length(length, used, begun);
             // The time that a change took belongs to no window, so the next window begins after the change.
@@ -241,7 +241,7 @@ impl Tuner<'_> {
             self.obey(order);
             self.messages.take().into_iter().for_each(Messages::end);
         }
-        self.say(tell);
+        self.report_decisions(report);
         let used = processor_s(std::process::id()).unwrap_or(f64::NAN) - used_before;
         Ok(Tuned {
             decisions: self.decisions,
@@ -308,7 +308,7 @@ impl Tuner<'_> {
         from: &Sample,
         to: &Sample,
         begun: Instant,
-        tell: &mut dyn FnMut(&TuneProgress<'_>),
+        report: &mut dyn FnMut(&TuneProgress<'_>),
     ) -> Result<bool, Untuned> {
         if let Some(missing) = to.tasks.values().find(|task| !self.names.sites.contains_key(&task.component))
             && missing.component != 0
@@ -317,9 +317,9 @@ impl Tuner<'_> {
         }
         let Some(window) = Window::between(from, to, &self.names) else { return Ok(false) };
         let mut changed = self.see_to_pins(to)?;
-        let told =
+        let previous =
             self.progress.filter(|&of| self.controller.trial().is_some() || of != Progress::Dispatches);
-        let progress = *self.progress.insert(told.unwrap_or_else(|| window.told()));
+        let progress = *self.progress.insert(previous.unwrap_or_else(|| window.measurable_progress()));
         let profile = window.profile();
         let shift = shift(&std::mem::replace(&mut self.profile, profile), &self.profile);
         let mut seen = window.seen(begun.elapsed().as_secs_f64(), progress, shift);
@@ -334,7 +334,7 @@ impl Tuner<'_> {
         if trial.is_none() {
             self.rate = seen.rate;
         }
-        tell(&TuneProgress::Window { window: &window, rate: seen.rate, progress, trial });
+        report(&TuneProgress::Window { window: &window, rate: seen.rate, progress, trial });
         let (rules, settings, goal, machine) = (&self.rules, &self.settings, self.options.goal, self.machine);
         let pinned: Vec<u64> =
             to.tasks.keys().copied().filter(|task| self.controller.is_pinned(&worker_of(*task))).collect();
@@ -459,10 +459,10 @@ impl Tuner<'_> {
     }
 
     /// Reports new decisions, and lets the run record them.
-    fn say(&mut self, tell: &mut dyn FnMut(&TuneProgress<'_>)) {
-        for decision in self.controller.told() {
+    fn report_decisions(&mut self, report: &mut dyn FnMut(&TuneProgress<'_>)) {
+        for decision in self.controller.take_decisions() {
             self.decisions += 1;
-            tell(&TuneProgress::Decision(&decision));
+            report(&TuneProgress::Decision(&decision));
             self.unnoted.push_back(decision);
         }
         if self.options.advise || self.reader.is_gone() {
@@ -485,7 +485,7 @@ fn worker_of(task: u64) -> String {
     Knob::Worker { task, name: String::new() }.name()
 }
 
-fn guards_said(guards: &[Guard]) -> String {
-    let said: Vec<String> = guards.iter().map(Guard::to_string).collect();
-    if said.is_empty() { String::new() } else { format!(", as long as {}", said.join(", ")) }
+fn guards_text(guards: &[Guard]) -> String {
+    let guards: Vec<String> = guards.iter().map(Guard::to_string).collect();
+    if guards.is_empty() { String::new() } else { format!(", as long as {}", guards.join(", ")) }
 }

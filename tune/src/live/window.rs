@@ -175,7 +175,7 @@ impl Window {
     }
 
     /// The kind of progress that can be measured in this window.
-    pub fn told(&self) -> Progress {
+    pub fn measurable_progress(&self) -> Progress {
         let is_enough = |of: &Progress| self.progress(*of) * self.lasted >= ENOUGH;
         [Progress::Sinks, Progress::Sources, Progress::Tasks]
             .into_iter()

@@ -2,8 +2,8 @@
 //! program.
 
 use super::{
-    Spaces, by_turns, folder, gcov_counts, instrument_library, processor_time_told, quiet, sh, sources_of,
-    told,
+    Spaces, by_turns, costs_text, folder, gcov_counts, instrument_library, processor_time_printed, quiet, sh,
+    sources_of,
 };
 use anyhow::{Result, bail};
 use std::collections::BTreeMap;
@@ -54,12 +54,12 @@ pub(super) fn own_tests(made: &Ninja) -> Result<String> {
     let spaces = Spaces::new("ninja-tests")?;
     let mut tests = Command::new(made.instrumented.join("ninja_test"));
     tests.current_dir(&made.instrumented);
-    let said = quiet(tests.env("LD_PRELOAD", &made.library).env("THALWEG_SPACES", &spaces.path))?;
+    let output = quiet(tests.env("LD_PRELOAD", &made.library).env("THALWEG_SPACES", &spaces.path))?;
     // Ninja's tests show their progress in one line that they overwrite: `[n/n]` and the name of a test.
-    let last = said.rsplit('[').next().unwrap_or_default();
+    let last = output.rsplit('[').next().unwrap_or_default();
     let count = last.split(']').next().unwrap_or_default().to_owned();
-    if !said.contains("passed") {
-        bail!("it says {}", said.lines().last().unwrap_or_default());
+    if !output.contains("passed") {
+        bail!("it says {}", output.lines().last().unwrap_or_default());
     }
     let calls = spaces.calls()?;
     let recorded = calls["calls"].as_u64().unwrap_or(0) + calls["lost"].as_u64().unwrap_or(0);
@@ -105,8 +105,8 @@ pub(super) fn counts(made: &Ninja) -> Result<String> {
     let (mut functions, mut all, mut others) = (0, 0, Vec::new());
     for (name, count) in counted.iter().filter(|(_, count)| **count > 0) {
         match recorded.get(name) {
-            Some(told) if told == count => (functions, all) = (functions + 1, all + count),
-            told => others.push(format!("{name}: {count}, {}", told.copied().unwrap_or(0))),
+            Some(probed) if probed == count => (functions, all) = (functions + 1, all + count),
+            probed => others.push(format!("{name}: {count}, {}", probed.copied().unwrap_or(0))),
         }
     }
     if functions < 200 || others.len() * 20 > functions {
@@ -161,9 +161,9 @@ pub(super) fn cost(made: &Ninja) -> Result<String> {
         if with {
             run.env("LD_PRELOAD", &made.library);
         }
-        processor_time_told(&quiet(&mut run)?)
+        processor_time_printed(&quiet(&mut run)?)
     })?;
-    Ok(told("s", figures))
+    Ok(costs_text("s", figures))
 }
 
 #[cfg(test)]

@@ -122,13 +122,13 @@ fn count(run: &Command) -> Result<u64> {
     let mut counted = Command::new("valgrind");
     counted.args(["--tool=callgrind", "--callgrind-out-file=/dev/null"]);
     counted.current_dir(process::root()).arg(run.get_program()).args(run.get_args());
-    let told = String::from_utf8_lossy(&succeeded(&mut counted)?.stderr).into_owned();
-    collected(&told).with_context(|| format!("valgrind printed no count: {told}"))
+    let stderr = String::from_utf8_lossy(&succeeded(&mut counted)?.stderr).into_owned();
+    collected(&stderr).with_context(|| format!("valgrind printed no count: {stderr}"))
 }
 
 /// Parses the last line of callgrind, `==123== Collected : 456`.
-fn collected(told: &str) -> Option<u64> {
-    told.lines().find_map(|line| line.split_once("Collected : ")?.1.trim().parse().ok())
+fn collected(output: &str) -> Option<u64> {
+    output.lines().find_map(|line| line.split_once("Collected : ")?.1.trim().parse().ok())
 }
 
 #[cfg(test)]
@@ -136,7 +136,7 @@ mod tests {
     use super::{Counts, collected, row, strayed};
 
     #[test]
-    fn counts_that_stray_are_told() {
+    fn counts_that_stray_are_reported() {
         assert_eq!(strayed("mc", &[]), None);
         assert_eq!(strayed("mc", &[100_000_000, 100_900_000, 100_000_000]), None);
         assert_eq!(
@@ -146,13 +146,13 @@ mod tests {
     }
 
     #[test]
-    fn a_count_stands_among_what_the_program_says() {
+    fn a_count_is_found_among_lines_of_the_program() {
         assert_eq!(collected("10 records in\n==7== \n==7== Collected : 1234567\n==7== \n"), Some(1_234_567));
         assert_eq!(collected("==7== Collected : \n"), None);
     }
 
     #[test]
-    fn what_a_run_takes_once_is_told_apart() {
+    fn what_a_run_takes_once_is_separated() {
         let small = Counts {
             instructions: [110_000_000, 121_000_000, 110_500_000, 132_000_000, 150_000_000],
             messages: 100,

@@ -118,12 +118,12 @@ fn rounds(machine: &Machine, program: &Path, way: Way, sizes: &[u32], seconds: f
 }
 
 /// Parses the lines that the test programs print; each has a size and a time in microseconds.
-fn times(said: &str) -> Vec<(u32, f64)> {
+fn times(output: &str) -> Vec<(u32, f64)> {
     let line = |line: &str| {
         let mut words = line.split(' ').skip(1);
         Some((words.next()?.parse().ok()?, words.next()?.parse().ok()?))
     };
-    said.lines().filter(|text| text.split(' ').count() == 3).filter_map(line).collect()
+    output.lines().filter(|text| text.split(' ').count() == 3).filter_map(line).collect()
 }
 
 fn median(mut values: Vec<f64>) -> Option<f64> {

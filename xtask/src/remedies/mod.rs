@@ -28,7 +28,7 @@ use crate::process;
 use generator::{Planted, planted};
 use journal::Journal;
 use remedy::{Remedy, remedies};
-use score::said;
+use score::advice_of;
 use trial::{Bench, RECORDINGS, Recorded, Size};
 
 pub(crate) use tuned::drawn;
@@ -268,8 +268,8 @@ fn judge(bench: &Bench, journal: &mut Journal, seed: u64, recorded: Recorded, sp
     })?;
     journal.measured_again(seed, &format!("others {}", recorded.word()), || {
         let others = (1..RECORDINGS).map(|nth| space.join(nth.to_string())).filter(|other| other.exists());
-        let said = others.map(|other| Ok(bench.diagnose(&other, &[])?["verdict"].clone()));
-        Ok(Value::Array(said.collect::<Result<_>>()?))
+        let verdicts = others.map(|other| Ok(bench.diagnose(&other, &[])?["verdict"].clone()));
+        Ok(Value::Array(verdicts.collect::<Result<_>>()?))
     })?;
     if recorded == Recorded::Full {
         journal.measured_again(seed, "what if", || bench.diagnose(&space.join("0"), &["--what-if"]))?;
@@ -413,7 +413,7 @@ fn promising(journal: &Journal, seed: u64, planted: &Planted) -> Vec<Remedy> {
     }
     for word in ["full", "metrics"] {
         if let Some(verdict) = journal.get(seed, &format!("verdict {word}"))
-            && let score::Advice::Do(named) = said(planted, verdict)
+            && let score::Advice::Do(named) = advice_of(planted, verdict)
         {
             again.extend(named);
         }
@@ -430,7 +430,7 @@ fn contenders(journal: &Journal, seed: u64, planted: &Planted) -> Vec<Remedy> {
     let mut wanted = Vec::new();
     for word in ["full", "metrics"] {
         let Some(verdict) = journal.get(seed, &format!("verdict {word}")) else { continue };
-        let advice = said(planted, verdict);
+        let advice = advice_of(planted, verdict);
         if !score::mark(&advice, &gains).1 {
             continue;
         }

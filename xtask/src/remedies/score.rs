@@ -50,7 +50,7 @@ fn box_of(name: &str) -> Option<usize> {
 
 /// The advice of a verdict, as remedies from the table of the network. The function uses only the data of the
 /// finding, not its rule or its words.
-pub(super) fn said(planted: &Planted, verdict: &Value) -> Advice {
+pub(super) fn advice_of(planted: &Planted, verdict: &Value) -> Advice {
     let table = remedies(&planted.case, planted.healthy);
     let kind = verdict["kind"].as_str().unwrap_or_default();
     let component = verdict["component"].as_str().unwrap_or_default();
@@ -150,8 +150,8 @@ fn of_action(table: &[Remedy], action: &Value, verdict: &Value) -> Vec<Remedy> {
 }
 
 /// The mark of a verdict whose remedy gains `gained`, where the best remedy gains `best`.
-fn mark_by(said: &Advice, best: f64, gained: f64) -> Mark {
-    match said {
+fn mark_by(advice: &Advice, best: f64, gained: f64) -> Mark {
+    match advice {
         Advice::Nothing if best < WORTH => Mark::Right,
         Advice::Nothing => Mark::Wrong,
         _ if best < WORTH => Mark::Wrong,
@@ -165,19 +165,19 @@ fn mark_by(said: &Advice, best: f64, gained: f64) -> Mark {
 /// The mark of a verdict by the measured gains, and whether the noise of the trials leaves the mark open. The
 /// mark is open if the mark would differ with the least gain of the verdict's remedy and the largest gains of
 /// the others, or the other way round.
-pub(super) fn mark(said: &Advice, gains: &BTreeMap<Remedy, Gained>) -> (Mark, bool) {
-    let of_named = |of: fn(&Gained) -> f64| match said {
+pub(super) fn mark(advice: &Advice, gains: &BTreeMap<Remedy, Gained>) -> (Mark, bool) {
+    let of_named = |of: fn(&Gained) -> f64| match advice {
         Advice::Do(named) => named.iter().filter_map(|remedy| gains.get(remedy)).map(of).fold(0.0, f64::max),
         Advice::Nothing | Advice::Other(_) => 0.0,
     };
-    let is_named = |remedy: &Remedy| matches!(said, Advice::Do(named) if named.contains(remedy));
+    let is_named = |remedy: &Remedy| matches!(advice, Advice::Do(named) if named.contains(remedy));
     // A remedy that was tried once and was not the best counts with its measured gain: among many remedies
     // with little gain, there would always be one that seems to gain much at the upper end of its interval.
     let others = |of: fn(&Gained) -> f64| {
         let others = gains.iter().filter(|(remedy, _)| !is_named(remedy));
         others.map(|(_, gained)| if gained.again { of(gained) } else { gained.gain }).fold(0.0, f64::max)
     };
-    let by = |named: f64, others: f64| mark_by(said, named.max(others), named);
+    let by = |named: f64, others: f64| mark_by(advice, named.max(others), named);
     let (gain, least, most) = (|of: &Gained| of.gain, |of: &Gained| of.least, |of: &Gained| of.most);
     let marked = by(of_named(gain), others(gain));
     let is_open =
@@ -245,11 +245,11 @@ mod tests {
             BTreeMap::from(gains.map(|(at, gain)| (Remedy::Faster(at), gained(gain, off))))
         };
         for (at, wanted) in [(0, Mark::Right), (1, Mark::Right), (2, Mark::Partly), (3, Mark::Misleading)] {
-            let said = Advice::Do(vec![Remedy::Faster(at)]);
-            assert_eq!(mark(&said, &gains(0.01)), (wanted, false));
+            let advice = Advice::Do(vec![Remedy::Faster(at)]);
+            assert_eq!(mark(&advice, &gains(0.01)), (wanted, false));
             // Within the noise, a measured gain of 0.42 beside 0.5 could as well be 0.38 beside 0.54, which
             // would change the mark.
-            assert_eq!(mark(&said, &gains(0.04)).1, at == 1 || at == 3);
+            assert_eq!(mark(&advice, &gains(0.04)).1, at == 1 || at == 3);
         }
         assert_eq!(mark(&Advice::Nothing, &gains(0.01)), (Mark::Wrong, false));
         assert_eq!(mark(&Advice::Other("grain".into()), &gains(0.01)).0, Mark::Misleading);

@@ -6,7 +6,7 @@ use std::ops::Range;
 use super::generator::{CAUSES, Planted, planted};
 use super::journal::Journal;
 use super::remedy::{Remedy, remedies};
-use super::score::{Advice, Mark, WORTH, mark, predicted, said};
+use super::score::{Advice, Mark, WORTH, advice_of, mark, predicted};
 use super::{Gained, gains, is_disturbed, verdict};
 
 const MODES: [&str; 2] = ["full", "metrics"];
@@ -55,8 +55,8 @@ pub(super) fn print(journal: &Journal, seeds: Range<u64>, failures: bool) {
         for (at, word) in MODES.into_iter().enumerate() {
             let Some(verdict) = verdict(journal, seed, word) else { continue };
             let gains = gains(journal, seed, &planted);
-            let said = said(&planted, verdict);
-            let (mark, is_open) = mark(&said, &gains);
+            let advice = advice_of(&planted, verdict);
+            let (mark, is_open) = mark(&advice, &gains);
             let all = remedies(&planted.case, planted.healthy);
             let is_open = is_open || is_disturbed(journal, seed, word, &all);
             if planted.healthy {
@@ -68,8 +68,8 @@ pub(super) fn print(journal: &Journal, seeds: Range<u64>, failures: bool) {
             }
             rows.entry("~ all").or_default()[at].add((mark, is_open));
             if mark != Mark::Right {
-                let of_said = of_said(&said, &gains);
-                failed.push((seed, word, mark, is_open, said, of_said, best(&gains), words(&planted)));
+                let advised_gain = advised_gain(&advice, &gains);
+                failed.push((seed, word, mark, is_open, advice, advised_gain, best(&gains), words(&planted)));
             }
         }
     }
@@ -93,11 +93,11 @@ pub(super) fn print(journal: &Journal, seeds: Range<u64>, failures: bool) {
         repeated(journal, seeds.clone(), word);
     }
     if failures {
-        for (seed, word, mark, is_open, said, of_said, best, causes) in failed {
+        for (seed, word, mark, is_open, advice, advised_gain, best, causes) in failed {
             let open = if is_open { " (open)" } else { "" };
             println!(
-                "seed {seed} {word}: {mark:?}{open}: said {}{of_said}, best {best}; planted: {causes}",
-                shown(&said)
+                "seed {seed} {word}: {mark:?}{open}: said {}{advised_gain}, best {best}; planted: {causes}",
+                shown(&advice)
             );
         }
     }
@@ -118,7 +118,7 @@ fn repeated(journal: &Journal, seeds: Range<u64>, word: &str) {
             let is_unsure =
                 |of: &serde_json::Value| of["confidence"].as_f64().is_some_and(|sure| sure < SURE);
             match () {
-                () if agree(&said(&planted, again), &said(&planted, verdict)) => same += 1,
+                () if agree(&advice_of(&planted, again), &advice_of(&planted, verdict)) => same += 1,
                 () if is_unsure(again) || is_unsure(verdict) => doubted += 1,
                 () => other += 1,
             }
@@ -145,8 +145,8 @@ fn rows_of(planted: &Planted) -> Vec<&'static str> {
     }
 }
 
-fn shown(said: &Advice) -> String {
-    match said {
+fn shown(advice: &Advice) -> String {
+    match advice {
         Advice::Nothing => "nothing".to_owned(),
         Advice::Do(named) => named.iter().map(Remedy::to_string).collect::<Vec<_>>().join(" or "),
         Advice::Other(what) => format!("`{what}`"),
@@ -161,8 +161,8 @@ fn best(gains: &BTreeMap<Remedy, Gained>) -> String {
 }
 
 /// The gain of the remedy that the verdict advises.
-fn of_said(said: &Advice, gains: &BTreeMap<Remedy, Gained>) -> String {
-    let Advice::Do(named) = said else { return String::new() };
+fn advised_gain(advice: &Advice, gains: &BTreeMap<Remedy, Gained>) -> String {
+    let Advice::Do(named) = advice else { return String::new() };
     let most = named.iter().filter_map(|remedy| gains.get(remedy)).map(|of| of.gain).max_by(f64::total_cmp);
     most.map_or(String::new(), |gain| format!(" ({:+.0} %)", 100.0 * gain))
 }

@@ -125,13 +125,13 @@ impl Bench {
         let mut child = command.spawn().context("could not start thalweg")?;
         let draining = case.sink.map(|part| (child.stdout.take(), part * size.rate));
         let drained = draining.map(|(pipe, rate)| std::thread::spawn(move || drain(pipe, rate)));
-        let said = said_by(&mut child, PATIENCE);
+        let stderr = stderr_of(&mut child, PATIENCE);
         feeding.stop();
         if let Some(drained) = drained {
             let _ = drained.join();
         }
-        let said = said?;
-        seconds(&said).with_context(|| format!("thalweg said: {}", said.trim()))
+        let stderr = stderr?;
+        seconds(&stderr).with_context(|| format!("thalweg said: {}", stderr.trim()))
     }
 
     /// The output of `thalweg diagnose` on a recording.
@@ -281,12 +281,12 @@ fn drain(pipe: Option<std::process::ChildStdout>, rate: f64) {
 }
 
 /// The text that a run prints on standard error until it ends; a run that takes too long is killed.
-pub(super) fn said_by(child: &mut Child, patience: Duration) -> Result<String> {
+pub(super) fn stderr_of(child: &mut Child, patience: Duration) -> Result<String> {
     let mut pipe = child.stderr.take().context("standard error is piped")?;
     let reading = std::thread::spawn(move || {
-        let mut said = String::new();
-        let _ = pipe.read_to_string(&mut said);
-        said
+        let mut stderr = String::new();
+        let _ = pipe.read_to_string(&mut stderr);
+        stderr
     });
     let begun = Instant::now();
     let status = loop {
@@ -300,17 +300,17 @@ pub(super) fn said_by(child: &mut Child, patience: Duration) -> Result<String> {
         }
         std::thread::sleep(Duration::from_micros(500));
     };
-    let said = reading.join().unwrap_or_default();
+    let stderr = reading.join().unwrap_or_default();
     match status {
-        Some(status) if status.success() => Ok(said),
-        Some(status) => bail!("thalweg ended with {status}: {}", said.trim()),
+        Some(status) if status.success() => Ok(stderr),
+        Some(status) => bail!("thalweg ended with {status}: {}", stderr.trim()),
         None => bail!("it took longer than {} s", patience.as_secs()),
     }
 }
 
 /// Parses the line `… records in, … out in 0.123456 s, …`, which a run prints at its end.
-pub(super) fn seconds(said: &str) -> Option<f64> {
-    said.lines().filter(|line| line.contains(" in, ")).find_map(|line| {
+pub(super) fn seconds(stderr: &str) -> Option<f64> {
+    stderr.lines().filter(|line| line.contains(" in, ")).find_map(|line| {
         let (before, _) = line.split_once(" s, ")?;
         before.rsplit(' ').next()?.parse().ok()
     })
@@ -320,10 +320,10 @@ pub(super) fn seconds(said: &str) -> Option<f64> {
 mod tests {
     #[test]
     fn reads_how_long_a_run_took() {
-        let said = "its space stays\n3 records in, 2 out in 0.250000 s, 12 records/s in\n";
-        assert_eq!(super::seconds(said), Some(0.25));
-        let said = "3 records in, 2 out, 1 still waiting in 1.5 s, 2 records/s in\n";
-        assert_eq!(super::seconds(said), Some(1.5));
+        let stderr = "its space stays\n3 records in, 2 out in 0.250000 s, 12 records/s in\n";
+        assert_eq!(super::seconds(stderr), Some(0.25));
+        let stderr = "3 records in, 2 out, 1 still waiting in 1.5 s, 2 records/s in\n";
+        assert_eq!(super::seconds(stderr), Some(1.5));
         assert_eq!(super::seconds("nothing"), None);
     }
 }

@@ -23,7 +23,7 @@ use super::remedy::{Remedy, remedies};
 use super::trial::{Bench, Recorded, Size};
 use super::{Planted, bench, size_of};
 use crate::process;
-use crate::tuned::{start_tuner, told};
+use crate::tuned::{settings_text, start_tuner};
 
 /// The approximate duration of the long run with the initial settings.
 const LONG_S: f64 = 16.0;
@@ -234,7 +234,7 @@ fn measure(bench: &Bench, journal: &mut Journal, seed: u64, start: &Start) -> Re
     let others = ways.iter().filter(|(name, _)| name != "saved");
     let best = others.filter_map(|(name, _)| Some((shortest(name)?, name.clone())));
     let Some((best, way)) = best.min_by(|a, b| a.0.total_cmp(&b.0)) else { return Ok(None) };
-    let (whole, kept) = (untouched / seconds, told(settings));
+    let (whole, kept) = (untouched / seconds, settings_text(settings));
     Ok(Some(Row { kept, whole, best: first / best, reached: best / reached, way }))
 }
 
@@ -269,15 +269,15 @@ fn run(bench: &Bench, case: &Case, size: Size, beside: Beside<'_>) -> Result<f64
         }
         _ => None,
     };
-    let said = super::trial::said_by(&mut child, PATIENCE);
+    let stderr = super::trial::stderr_of(&mut child, PATIENCE);
     if let Some(mut tuner) = tuner {
         let status = tuner.wait()?;
         if !status.success() {
             bail!("thalweg tune ended with {status}");
         }
     }
-    let said = said?;
-    super::trial::seconds(&said).with_context(|| format!("thalweg said: {}", said.trim()))
+    let stderr = stderr?;
+    super::trial::seconds(&stderr).with_context(|| format!("thalweg said: {}", stderr.trim()))
 }
 
 #[cfg(test)]
@@ -297,11 +297,11 @@ mod tests {
     }
 
     #[test]
-    fn what_was_kept_is_said_in_a_few_words() {
+    fn saved_settings_are_described_in_a_few_words() {
         assert_eq!(
-            told("# of a run\n\nexec.quantum=64\ntask/a=1\ntask/b=0\n"),
+            settings_text("# of a run\n\nexec.quantum=64\ntask/a=1\ntask/b=0\n"),
             "`exec.quantum=64`, 2 tasks moved"
         );
-        assert_eq!(told("# of a run\n"), "nothing");
+        assert_eq!(settings_text("# of a run\n"), "nothing");
     }
 }

@@ -54,7 +54,7 @@ fn unseen(facts: &Facts<'_>) -> Option<Finding> {
     )
 }
 
-pub(super) fn say(found: &Finding) -> Words {
+pub(super) fn describe(found: &Finding) -> Words {
     let Some(what) = found.slept_for() else {
         return Words::text(format!(
             "{} limits the flow: it sleeps, or waits for something outside, {} of the time of worker {}.",

@@ -26,7 +26,7 @@ pub(super) fn find(facts: &Facts<'_>) -> Option<Finding> {
     Some(found.rooted(facts))
 }
 
-pub(super) fn say(found: &Finding) -> Words {
+pub(super) fn describe(found: &Finding) -> Words {
     let awaited = found.name_of("behind_ns");
     let longer = match found.actions.first() {
         Some(action) => format!(", or let more wait behind it (`{action}`)"),

@@ -11,7 +11,7 @@ pub(super) fn find(facts: &Facts<'_>) -> Option<Finding> {
     Some(pressed(found, facts, task))
 }
 
-pub(super) fn say(found: &Finding) -> Words {
+pub(super) fn describe(found: &Finding) -> Words {
     let (by, path) = (found.path(), found.task_path());
     Words::text(format!(
         "Bursts of {by} limit the flow: it writes {:.0} messages for each it reads, and {} cannot keep up with them.",

@@ -16,7 +16,7 @@ pub(super) fn find(facts: &Facts<'_>) -> Option<Finding> {
     )
 }
 
-pub(super) fn say(found: &Finding) -> Words {
+pub(super) fn describe(found: &Finding) -> Words {
     Words::text(format!(
         "Nothing is busy all the time; the busiest task is {} ({} busy, {} waiting for input, {} for output, {} ready).",
         found.task_name(),

@@ -10,7 +10,7 @@ pub(super) fn find(facts: &Facts<'_>) -> Option<Finding> {
     kept_off(facts, SATURATED)
 }
 
-pub(super) fn say(found: &Finding) -> Words {
+pub(super) fn describe(found: &Finding) -> Words {
     let worker = found.worker_id();
     Words::text(format!(
         "Other processes limit the flow: worker {worker} could have run {} of the time, and had no processor {} of the time.",

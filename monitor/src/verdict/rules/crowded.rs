@@ -38,7 +38,7 @@ pub(super) fn find(facts: &Facts<'_>) -> Option<Finding> {
     )
 }
 
-pub(super) fn say(found: &Finding) -> Words {
+pub(super) fn describe(found: &Finding) -> Words {
     let processors = found.count("processors");
     let faster = found.component.as_ref().map_or(String::new(), |path| format!(", or a faster {path}"));
     Words::text(format!(

@@ -4,7 +4,7 @@ use crate::report::{Figure, Finding, Subject, TaskRef, VerdictKind, WaitNow, Wor
 use crate::verdict::facts::Facts;
 
 /// The maximal number of waits that the verdict's sentence names; further waits are listed as evidence.
-const TOLD: usize = 4;
+const NAMED_MAX: usize = 4;
 
 pub(super) fn find(facts: &Facts<'_>) -> Option<Finding> {
     let deadlock = facts.report.waiting.deadlock.as_ref()?;
@@ -21,13 +21,13 @@ pub(super) fn find(facts: &Facts<'_>) -> Option<Finding> {
     Some(found)
 }
 
-pub(super) fn say(found: &Finding) -> Words {
+pub(super) fn describe(found: &Finding) -> Words {
     let waits = found.figures.iter().filter_map(|figure| match &figure.of {
-        Some(Subject::Wait(wait)) => Some(told(wait)),
+        Some(Subject::Wait(wait)) => Some(describe_wait(wait)),
         _ => None,
     });
     let mut first: Vec<String> = waits.collect();
-    let rest = first.split_off(first.len().min(TOLD));
+    let rest = first.split_off(first.len().min(NAMED_MAX));
     let text =
         format!("Deadlock: {} tasks wait for one another: {}.", found.count("tasks"), first.join("; "));
     Words { evidence: rest, ..Words::text(text) }.so(
@@ -35,7 +35,7 @@ pub(super) fn say(found: &Finding) -> Words {
     )
 }
 
-fn told(wait: &WaitNow) -> String {
+fn describe_wait(wait: &WaitNow) -> String {
     let what = if wait.what == "room" { "room in" } else { "messages of" };
     let stream = wait.stream.map_or("several streams".to_owned(), |stream| format!("stream {stream}"));
     let peer = wait.peer_name.as_deref().unwrap_or("nobody known");

@@ -17,7 +17,7 @@ pub(super) fn find(facts: &Facts<'_>) -> Option<Finding> {
     })
 }
 
-pub(super) fn say(found: &Finding) -> Words {
+pub(super) fn describe(found: &Finding) -> Words {
     let seconds = |figure: &str| found.value(figure) / 1e9;
     Words::text(format!(
         "The disk that keeps the events was full: the run waited for room there in {:.1} s of its {:.1} s.",

@@ -52,7 +52,7 @@ fn on_workers(found: Finding, facts: &Facts<'_>) -> Finding {
         .so(Action::set("exec.workers", 1))
 }
 
-pub(super) fn say(found: &Finding) -> Words {
+pub(super) fn describe(found: &Finding) -> Words {
     let several = found.figure("workers").is_some();
     let evidence = several.then(|| {
         format!(

@@ -7,7 +7,7 @@ use crate::verdict::facts::Facts;
 use crate::verdict::thresholds::{HANG_NS, HANG_TIMES};
 
 /// The maximal number of tasks that the verdict's sentence names; further tasks are listed as evidence.
-const TOLD: usize = 4;
+const NAMED_MAX: usize = 4;
 
 pub(super) fn find(facts: &Facts<'_>) -> Option<Finding> {
     let report = facts.report;
@@ -42,7 +42,7 @@ fn hangs(facts: &Facts<'_>, hanging: &Hanging) -> bool {
     hanging.ns >= HANG_NS.max(HANG_TIMES * service_ns)
 }
 
-pub(super) fn say(found: &Finding) -> Words {
+pub(super) fn describe(found: &Finding) -> Words {
     let hanging: Vec<&Hanging> = found
         .figures
         .iter()
@@ -51,9 +51,9 @@ pub(super) fn say(found: &Finding) -> Words {
             _ => None,
         })
         .collect();
-    let mut told: Vec<String> = hanging.iter().map(|hanging| one(hanging)).collect();
-    let rest = told.split_off(told.len().min(TOLD));
-    let (seconds, all) = (found.value("still_ns") / 1e9, told.join("; "));
+    let mut descriptions: Vec<String> = hanging.iter().map(|hanging| one(hanging)).collect();
+    let rest = descriptions.split_off(descriptions.len().min(NAMED_MAX));
+    let (seconds, all) = (found.value("still_ns") / 1e9, descriptions.join("; "));
     let text = match found.kind {
         VerdictKind::Deadlock if in_circle(&hanging) => {
             format!(

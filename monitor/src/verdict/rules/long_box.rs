@@ -31,7 +31,7 @@ pub(super) fn find(facts: &Facts<'_>) -> Option<Finding> {
     })
 }
 
-pub(super) fn say(found: &Finding) -> Words {
+pub(super) fn describe(found: &Finding) -> Words {
     let path = found.path();
     Words::text(format!(
         "Worker {} limits the flow: {}, for which others wait, is ready there behind {path}, which takes {:.1} ms for a message; meanwhile {} is busy only {} of the time.",

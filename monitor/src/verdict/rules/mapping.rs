@@ -10,7 +10,7 @@ pub(super) fn find(facts: &Facts<'_>) -> Option<Finding> {
     better_mapping(facts)
 }
 
-pub(super) fn say(found: &Finding) -> Words {
+pub(super) fn describe(found: &Finding) -> Words {
     let (hot, cold) = (found.worker_of("busy"), found.worker_of("busy_least"));
     let task = found.task.as_ref().map_or("", |TaskRef { name, .. }| name);
     let gain = found.actions.first().and_then(|action| action.gain()).unwrap_or(0.0);

@@ -10,7 +10,7 @@ pub(super) fn find(facts: &Facts<'_>) -> Option<Finding> {
     Some(kept_up_with(facts, VerdictKind::Nothing, source, &shares))
 }
 
-pub(super) fn say(found: &Finding) -> Words {
+pub(super) fn describe(found: &Finding) -> Words {
     Words::text(format!(
         "Nothing limits the flow: the network keeps up with {}, which takes its time{}.",
         the("source", found.task_name()).replacen("The", "the", 1),

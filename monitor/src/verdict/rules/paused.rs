@@ -12,7 +12,7 @@ pub(super) fn find(facts: &Facts<'_>) -> Option<Finding> {
     })
 }
 
-pub(super) fn say(found: &Finding) -> Words {
+pub(super) fn describe(found: &Finding) -> Words {
     Words::text(format!(
         "The run is paused: its sources have rested for {} of the time, because of a command.",
         found.percent("rested")

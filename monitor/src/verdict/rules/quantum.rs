@@ -3,7 +3,7 @@
 //! or sink.
 
 use crate::report::{Action, Finding, VerdictKind, Words};
-use crate::verdict::dispatches::{Short, said};
+use crate::verdict::dispatches::{Short, reason};
 use crate::verdict::facts::Facts;
 use crate::verdict::thresholds::{SATURATED, SPENT};
 
@@ -17,17 +17,17 @@ pub(super) fn find(facts: &Facts<'_>) -> Option<Finding> {
     if worker.is_none() && !thread && facts.keeps_up() {
         return None;
     }
-    let mut found = short.told(Finding::new(VerdictKind::Quantum));
+    let mut found = short.add_to(Finding::new(VerdictKind::Quantum));
     found.worker = worker.map(|(worker, _)| worker.id);
     Some(found.rooted(facts).so(Action::set("exec.quantum", USUAL)))
 }
 
-pub(super) fn say(found: &Finding) -> Words {
+pub(super) fn describe(found: &Finding) -> Words {
     Words::text(format!(
         "The quantum is too small: it ends dispatches after {:.1} messages and {:.0} ns, in the mean.",
         found.value("dispatch_messages"),
         found.value("dispatch_ns")
     ))
-    .because(said(found))
+    .because(reason(found))
     .so(format!("raise exec.quantum (`{}`)", found.action()))
 }

@@ -58,7 +58,7 @@ fn moved(facts: &Facts<'_>, head: &Suggestion) -> Option<TaskRef> {
     facts.report.tasks.iter().find(|task| task.id.number == number).map(TaskRef::from)
 }
 
-pub(super) fn say(found: &Finding) -> Words {
+pub(super) fn describe(found: &Finding) -> Words {
     if found.figure("gain").is_none() {
         return Words::text(
             "No single change raises the flow by 3 %: several things limit it about evenly, each hidden behind the others.",

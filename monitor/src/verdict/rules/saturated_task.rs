@@ -71,7 +71,7 @@ fn suggestion(found: &Finding) -> String {
     }
 }
 
-pub(super) fn say(found: &Finding) -> Words {
+pub(super) fn describe(found: &Finding) -> Words {
     let kernel = found.figure("kernel").map(|kernel| {
         let faults = found.figure("faults_per_s").filter(|faults| faults.value >= FAULTS).map_or(
             String::new(),

@@ -39,17 +39,17 @@ fn replicas_gain(facts: &Facts<'_>, share: f64) -> Option<Figure> {
     Some(Figure::new("replicas_gain_at_most", gain, "times"))
 }
 
-pub(super) fn say(found: &Finding) -> Words {
+pub(super) fn describe(found: &Finding) -> Words {
     let most = found.figure("work").map_or(String::new(), |work| {
         format!("; of all work, {} is in {}", percent(work.value), found.path())
     });
     let (busy, saturated) = (found.percent("busy"), found.count("saturated"));
-    let who = if saturated == found.count("workers") && saturated > 1 {
+    let limit = if saturated == found.count("workers") && saturated > 1 {
         format!("All {saturated} workers limit the flow: the busiest is busy {busy} of the time")
     } else {
         format!("Worker {} limits the flow: it is busy {busy} of the time", found.worker_id())
     };
-    Words::text(format!("{who}{most}.")).so(match &found.component {
+    Words::text(format!("{limit}{most}.")).so(match &found.component {
         Some(path) if found.figure("replicas_gain_at_most").is_some() => format!(
             "replicate {path} (`!` in the network), since other workers have time: up to {:.1} times as much, or make it faster",
             found.value("replicas_gain_at_most")

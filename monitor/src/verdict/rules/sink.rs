@@ -26,7 +26,7 @@ pub(super) fn find(facts: &Facts<'_>) -> Option<Finding> {
     })
 }
 
-pub(super) fn say(found: &Finding) -> Words {
+pub(super) fn describe(found: &Finding) -> Words {
     let sink = the("sink", found.task_name());
     let busy = found.percent("busy");
     let slept = found.slept_for().filter(|_| found.value("asleep_of_busy") >= ASLEEP);

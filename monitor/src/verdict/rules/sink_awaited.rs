@@ -9,7 +9,7 @@ pub(super) fn find(facts: &Facts<'_>) -> Option<Finding> {
     waiting_at(facts, "exit", VerdictKind::Sink, sides, |shares| shares.output_wait)
 }
 
-pub(super) fn say(found: &Finding) -> Words {
+pub(super) fn describe(found: &Finding) -> Words {
     let path = found.name_of("waits");
     Words::text(format!(
         "{} limits the flow: {path} waits {} of the time for room in the exit.",

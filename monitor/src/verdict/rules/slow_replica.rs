@@ -34,7 +34,7 @@ pub(super) fn alone(facts: &Facts<'_>) -> Option<(Finding, f64, f64)> {
     Some((pressed(found, facts, task), service_ns, others_ns))
 }
 
-pub(super) fn say(found: &Finding) -> Words {
+pub(super) fn describe(found: &Finding) -> Words {
     let times = found.value("service_ns") / found.value("service_ns_others").max(1.0);
     Words::text(format!(
         "{} limits the flow: it takes {times:.1} times as long for a message as the other replicas, and is busy {} of the time.",

@@ -1,7 +1,7 @@
 //! A stream whose ends wait in turn, now for room, now for messages, while no task is busy.
 
 use crate::report::{Figure, Finding, Stream, Words};
-use crate::verdict::dispatches::{say_too_small, too_small};
+use crate::verdict::dispatches::{describe_too_small, too_small};
 use crate::verdict::facts::Facts;
 use crate::verdict::thresholds::{BOTH_WAIT, SMALL};
 
@@ -20,9 +20,9 @@ pub(super) fn find(facts: &Facts<'_>) -> Option<Finding> {
     )
 }
 
-pub(super) fn say(found: &Finding) -> Words {
+pub(super) fn describe(found: &Finding) -> Words {
     let (full, empty) = (found.percent("full"), found.percent("empty"));
-    say_too_small(
+    describe_too_small(
         found,
         &format!("their writers wait {full} of the time for room and their readers {empty} for messages"),
     )

@@ -37,7 +37,7 @@ pub(super) fn kept_up_with(
         .rooted(facts)
 }
 
-pub(super) fn say(found: &Finding) -> Words {
+pub(super) fn describe(found: &Finding) -> Words {
     Words::text(format!(
         "{} limits the flow: it is busy {} of the time{}.",
         the("source", found.task_name()),

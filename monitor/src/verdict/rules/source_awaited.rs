@@ -9,7 +9,7 @@ pub(super) fn find(facts: &Facts<'_>) -> Option<Finding> {
     waiting_at(facts, "entry", VerdictKind::Source, sides, |shares| shares.input_wait)
 }
 
-pub(super) fn say(found: &Finding) -> Words {
+pub(super) fn describe(found: &Finding) -> Words {
     Words::text(format!(
         "{} limits the flow: {} waits {} of the time for input.",
         outside("source", found.stream.as_ref().and_then(|entry| entry.writer.as_ref())),

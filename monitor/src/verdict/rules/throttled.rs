@@ -14,7 +14,7 @@ pub(super) fn find(facts: &Facts<'_>) -> Option<Finding> {
     })
 }
 
-pub(super) fn say(found: &Finding) -> Words {
+pub(super) fn describe(found: &Finding) -> Words {
     Words::text(format!(
         "The limit on the processor time of the run's group limits the flow: the group had spent it {} of the time.",
         found.percent("throttled")

@@ -15,7 +15,7 @@ pub(super) fn find(facts: &Facts<'_>) -> Option<Finding> {
     })
 }
 
-pub(super) fn say(found: &Finding) -> Words {
+pub(super) fn describe(found: &Finding) -> Words {
     Words::text(format!(
         "The run was too short to tell what limits it: {} in {:.1} ms, most of which was its start.",
         counted(found.count("messages"), "message"),

@@ -9,7 +9,7 @@ pub(super) fn find(facts: &Facts<'_>) -> Option<Finding> {
     alone(facts).map(|(found, ..)| found)
 }
 
-pub(super) fn say(found: &Finding) -> Words {
+pub(super) fn describe(found: &Finding) -> Words {
     Words::text(format!(
         "{} limits the flow: it gets most of the messages and is busy {} of the time, the other replicas {}.",
         found.task_name(),

@@ -36,7 +36,7 @@ pub(super) fn find(facts: &Facts<'_>) -> Option<Finding> {
     })
 }
 
-pub(super) fn say(found: &Finding) -> Words {
+pub(super) fn describe(found: &Finding) -> Words {
     let busiest = found.figure("worker_busy").map(|_| {
         format!(
             "{} is the busiest, and is busy {} of the time",

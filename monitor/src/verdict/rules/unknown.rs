@@ -8,7 +8,7 @@ pub(super) fn find(facts: &Facts<'_>) -> Option<Finding> {
     none.then(|| Finding::new(VerdictKind::Unknown).so(Action::set("monitor.mode", "full")))
 }
 
-pub(super) fn say(found: &Finding) -> Words {
+pub(super) fn describe(found: &Finding) -> Words {
     Words::text("What limits the flow is unknown: no shares of time are known.")
         .so(format!("switch the run to mode metrics or full (`{}`)", found.action()))
 }

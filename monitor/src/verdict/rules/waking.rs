@@ -33,7 +33,7 @@ pub(super) fn find(facts: &Facts<'_>) -> Option<Finding> {
     )
 }
 
-pub(super) fn say(found: &Finding) -> Words {
+pub(super) fn describe(found: &Finding) -> Words {
     let room = found.count("capacity_least");
     let longer = match found.actions.first() {
         Some(Action::Run(line)) => line.arguments.last().map_or("", String::as_str),

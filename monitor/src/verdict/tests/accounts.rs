@@ -66,25 +66,25 @@ fn processors(run: f64, others: f64) -> Processors {
 /// The figures are those of a real run: of 1,838 ms of busy time, 312 ms were on the processor, 27 ms without
 /// one and 1,499 ms asleep, and the thread was preempted often.
 #[test]
-fn who_sleeps_is_not_said_to_lack_a_processor() {
+fn a_sleeping_box_is_not_reported_as_lacking_a_processor() {
     for what in SleepsFor::ALL {
         let report = sleeping(what, 0.81, 0.015);
-        let said = verdict(&report);
+        let verdict = verdict(&report);
         assert_eq!(
-            (said.finding.kind, said.finding.rule.as_str()),
+            (verdict.finding.kind, verdict.finding.rule.as_str()),
             (VerdictKind::Task, "asleep"),
             "{what:?}"
         );
-        assert_eq!(said.finding.component.as_deref(), Some("net/box"));
-        assert_eq!(said.finding.slept_for(), Some(what));
-        assert!(said.words.text.contains("81 %"), "{}", said.words.text);
+        assert_eq!(verdict.finding.component.as_deref(), Some("net/box"));
+        assert_eq!(verdict.finding.slept_for(), Some(what));
+        assert!(verdict.words.text.contains("81 %"), "{}", verdict.words.text);
     }
     let lock = verdict(&sleeping(SleepsFor::Lock, 0.81, 0.0)).words;
     assert!(lock.text.contains("a lock") && lock.suggestion.is_some_and(|so| !so.contains("replicate")));
 }
 
 #[test]
-fn a_box_that_computes_is_not_said_to_sleep() {
+fn a_computing_box_is_not_reported_as_asleep() {
     let report = sleeping(SleepsFor::Lock, 0.1, 0.0);
     assert!(found("asleep", &report).is_none());
     assert_eq!(verdict(&report).finding.rule, "saturated_task");
@@ -92,14 +92,14 @@ fn a_box_that_computes_is_not_said_to_sleep() {
 
 #[test]
 fn others_are_named_only_if_they_had_the_processors() {
-    let told = |others: Option<f64>| {
+    let kind_of = |others: Option<f64>| {
         let mut report = sleeping(SleepsFor::Lock, 0.0, 0.6);
         report.processors = others.map(|others| processors(0.9, others));
         verdict(&report).finding.kind
     };
-    assert_eq!(told(None), VerdictKind::Contention, "the worker's delay is all that is known");
-    assert_eq!(told(Some(1.0)), VerdictKind::Contention);
-    assert_ne!(told(Some(0.05)), VerdictKind::Contention, "nobody else used them");
+    assert_eq!(kind_of(None), VerdictKind::Contention, "the worker's delay is all that is known");
+    assert_eq!(kind_of(Some(1.0)), VerdictKind::Contention);
+    assert_ne!(kind_of(Some(0.05)), VerdictKind::Contention, "nobody else used them");
 }
 
 #[test]
@@ -178,15 +178,18 @@ fn what_hangs_is_the_verdict() {
         thread(2, "net/a", SleepsFor::Lock, Some("net/b")),
         thread(3, "net/b", SleepsFor::Lock, Some("net/a")),
     ];
-    let said = verdict(&hanging(circle));
-    assert_eq!((said.finding.kind, said.finding.rule.as_str()), (VerdictKind::Deadlock, "hang"));
+    let of_circle = verdict(&hanging(circle));
+    assert_eq!((of_circle.finding.kind, of_circle.finding.rule.as_str()), (VerdictKind::Deadlock, "hang"));
     for part in ["wait for each other's locks", "net/a on worker 2", "which net/b holds", "net/b on worker 3"]
     {
-        assert!(said.words.text.contains(part), "{part}: {}", said.words.text);
+        assert!(of_circle.words.text.contains(part), "{part}: {}", of_circle.words.text);
     }
-    let said = verdict(&hanging(vec![thread(2, "net/a", SleepsFor::Read, None)]));
-    assert_eq!((said.finding.kind, said.finding.component.as_deref()), (VerdictKind::Hang, Some("net/a")));
-    assert!(said.words.text.contains("waits in `read`"), "{}", said.words.text);
+    let of_read = verdict(&hanging(vec![thread(2, "net/a", SleepsFor::Read, None)]));
+    assert_eq!(
+        (of_read.finding.kind, of_read.finding.component.as_deref()),
+        (VerdictKind::Hang, Some("net/a"))
+    );
+    assert!(of_read.words.text.contains("waits in `read`"), "{}", of_read.words.text);
 }
 
 #[test]
@@ -208,12 +211,12 @@ fn a_run_that_goes_on_or_is_over_does_not_hang() {
 #[test]
 fn no_verdict_contradicts_an_account() {
     let mut chance = Maker(Chance::new(21));
-    let mut said: std::collections::BTreeMap<String, u64> = std::collections::BTreeMap::new();
+    let mut counts: std::collections::BTreeMap<String, u64> = std::collections::BTreeMap::new();
     for _ in 0..60_000 {
         let report = chance.report();
         let verdict = verdict(&report);
         let finding = &verdict.finding;
-        *said.entry(finding.rule.clone()).or_default() += 1;
+        *counts.entry(finding.rule.clone()).or_default() += 1;
         let sure =
             |account: &BusyAccount| account.looks >= 10 || 2.0 * account.measured_ns >= account.total_ns();
         let sleeps = |account: Option<&BusyAccount>| {
@@ -244,8 +247,11 @@ fn no_verdict_contradicts_an_account() {
                     finding.task.as_ref().and_then(|of| report.tasks.iter().find(|task| task.id == of.id));
                 // A verdict from a replay may name a task that sleeps, if its sentence says that the task
                 // sleeps.
-                let is_said = verdict.words.text.contains(" of its busy time; relieved of it");
-                assert!(is_said || !sleeps(task.and_then(|task| task.work.account.as_ref())), "{verdict:?}");
+                let is_stated = verdict.words.text.contains(" of its busy time; relieved of it");
+                assert!(
+                    is_stated || !sleeps(task.and_then(|task| task.work.account.as_ref())),
+                    "{verdict:?}"
+                );
             }
             VerdictKind::Worker | VerdictKind::Mapping if finding.worker.is_some() => {
                 let worker = report.workers.iter().find(|worker| Some(worker.id) == finding.worker);
@@ -259,6 +265,6 @@ fn no_verdict_contradicts_an_account() {
         }
     }
     for rule in ["asleep", "hang", "crowded", "throttled", "unfinished", "contention", "saturated_task"] {
-        assert!(said.get(rule).is_some_and(|count| *count > 10), "{rule}: {said:?}");
+        assert!(counts.get(rule).is_some_and(|count| *count > 10), "{rule}: {counts:?}");
     }
 }

@@ -18,7 +18,7 @@ pub(super) fn find(facts: &Facts<'_>) -> Option<Finding> {
     )
 }
 
-pub(super) fn say(found: &Finding) -> Words {
+pub(super) fn describe(found: &Finding) -> Words {
     Words::text(format!("{} refuses {} of what it reads.", found.path(), found.percent("refused")))
         .so("look at what failed: `thalweg message SPACE --failed`")
 }

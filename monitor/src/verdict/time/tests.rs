@@ -68,7 +68,7 @@ fn judged(windows: &[Report]) -> Report {
     report.verdict = verdict(&report);
     over_time(&mut report, windows);
     if report.phases.is_empty() {
-        say_doubt(&mut report.verdict);
+        add_alternatives(&mut report.verdict);
     }
     report
 }
@@ -84,7 +84,7 @@ fn a_run_that_is_alike_throughout_has_one_phase_and_is_sure() {
 }
 
 #[test]
-fn a_change_is_said_in_the_first_line_with_a_verdict_for_each_phase() {
+fn a_change_is_reported_in_the_first_line_with_a_verdict_for_each_phase() {
     let first = (0..8).map(|_| window(&[0.98, 0.3], 100));
     let then = (0..4).map(|_| window(&[0.3, 0.98], 60));
     let report = judged(&first.chain(then).collect::<Vec<_>>());
@@ -93,18 +93,18 @@ fn a_change_is_said_in_the_first_line_with_a_verdict_for_each_phase() {
     let of = |phase: &Phase| phase.verdict.finding.component.clone().unwrap_or_default();
     assert_eq!((of(a).as_str(), of(b).as_str()), ("net/w1", "net/w2"));
     assert_eq!((a.entry_per_s, b.entry_per_s), (Some(1000.0), Some(600.0)));
-    let said = &report.verdict.words.text;
+    let text = &report.verdict.words.text;
     assert!(
-        said.starts_with("What limits the flow changed. From 0.00 to 0.80 s (1000 messages/s): net/w1"),
-        "{said}"
+        text.starts_with("What limits the flow changed. From 0.00 to 0.80 s (1000 messages/s): net/w1"),
+        "{text}"
     );
-    assert!(said.contains("from 0.80 to 1.20 s (600 messages/s): net/w2 limits the flow"), "{said}");
+    assert!(text.contains("from 0.80 to 1.20 s (600 messages/s): net/w2 limits the flow"), "{text}");
     // The finding is that of the longest phase.
     assert_eq!(report.verdict.finding.component.as_deref(), Some("net/w1"));
 }
 
 #[test]
-fn two_limits_that_take_turns_at_random_are_both_said_with_their_shares() {
+fn two_limits_that_take_turns_at_random_are_both_reported_with_their_shares() {
     // Now one task is busier, now the other, at random, so there is no phase and no certain verdict.
     let bits = [1, 0, 0, 1, 1, 0, 1, 0, 0, 1, 1, 0, 1, 0, 0, 1_u8];
     let windows: Vec<Report> = bits
@@ -127,7 +127,7 @@ fn two_limits_that_take_turns_at_random_are_both_said_with_their_shares() {
 }
 
 #[test]
-fn too_few_windows_say_nothing() {
+fn too_few_windows_give_no_confidence_and_no_phases() {
     let windows: Vec<Report> = (0..4).map(|_| window(&[0.98], 100)).collect();
     let report = judged(&windows);
     assert_eq!((report.verdict.confidence, report.phases.len()), (None, 0));

@@ -81,9 +81,9 @@ fn a_verdict_whose_relief_gains_little_is_overruled_visibly() {
         "{:?}",
         report.verdict.words
     );
-    let said = report.verdict.words.evidence.iter().find(|said| said.contains("Somebody said this"));
+    let entry = report.verdict.words.evidence.iter().find(|entry| entry.contains("Somebody said this"));
     assert!(
-        said.is_some_and(|said| said.ends_with("its relief gains nothing")),
+        entry.is_some_and(|entry| entry.ends_with("its relief gains nothing")),
         "{:?}",
         report.verdict.words
     );
@@ -138,7 +138,7 @@ fn other_processes_are_weighed_by_what_the_run_gains_without_them() {
 }
 
 #[test]
-fn a_head_that_sleeps_is_said_to_sleep() {
+fn a_sleeping_head_is_reported_as_sleeping() {
     let costs: Vec<Vec<f64>> = [10e3, 60e3, 20e3].iter().map(|&cost| vec![cost; 400]).collect();
     let model = line(&costs, &[8, 8]);
     let lasted_ns = run(&model).lasted_ns;

@@ -15,7 +15,7 @@ fn apart(costs: &[f64], messages: usize, workers: usize) -> Model {
 }
 
 #[test]
-fn who_shares_a_lock_takes_turns_and_gains_by_doing_without() {
+fn tasks_that_share_a_lock_take_turns_and_gain_by_doing_without() {
     let mut model = line(&[vec![10e3; 500], vec![10e3; 500]], &[64]);
     model.tasks.iter_mut().for_each(|task| task.locked = 0.5);
     let together = run(&model).lasted_ns;

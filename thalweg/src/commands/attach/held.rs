@@ -90,7 +90,7 @@ impl Held {
             match one.what.becomes(value, attachment) {
                 Ok(()) => one.value = value,
                 Err(error) => {
-                    say!("{} stays {}: {error}", one.setting.name(), one.value);
+                    print_stderr!("{} stays {}: {error}", one.setting.name(), one.value);
                     let _ = one.setting.set(one.value);
                 }
             }

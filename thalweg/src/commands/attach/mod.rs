@@ -228,7 +228,7 @@ pub(crate) fn main(arguments: &Arguments, terminal: Terminal) -> Result<(), Fail
     let result = session.run(&mut attachment, child.as_mut(), &mut output);
     let restored = attachment.detach().map_err(Failure::usage)?;
     if restored.bytes_left > 0 {
-        say!(
+        print_stderr!(
             "{} stay in process {pid}: threads still stand there; nothing leads there any more",
             bytes(restored.bytes_left)
         );
@@ -237,7 +237,7 @@ pub(crate) fn main(arguments: &Arguments, terminal: Terminal) -> Result<(), Fail
     {
         let status = child.wait().map_err(|error| Failure::run("cannot wait for the program", error))?;
         if !status.success() {
-            say!("the program ended with {status}");
+            print_stderr!("the program ended with {status}");
         }
     }
     result
@@ -314,7 +314,7 @@ impl Session<'_> {
         let wishes = self.wishes(attachment)?;
         if !wishes.is_empty() {
             let added = attachment.add_when(&wishes, arguments.when).map_err(Failure::usage)?;
-            say!(
+            print_stderr!(
                 "attached to {} of process {}; its threads were stopped for {}",
                 crate::units::counted(wishes.len() as u64, "function"),
                 attachment.target().pid,
@@ -324,16 +324,16 @@ impl Session<'_> {
         for pair in &arguments.set_var {
             let value = wishes::value(&pair.right).map_err(Failure::Usage)?;
             let before = attachment.set_variable(&pair.left, value).map_err(Failure::usage)?;
-            say!("{} = {value} (was {before})", pair.left);
+            print_stderr!("{} = {value} (was {before})", pair.left);
         }
         for pair in &arguments.replace {
             let (function, with) = (one(attachment, &pair.left)?, one(attachment, &pair.right)?);
             attachment.replace(&function, &with).map_err(Failure::usage)?;
-            say!("calls of {} go to {}", pair.left, pair.right);
+            print_stderr!("calls of {} go to {}", pair.left, pair.right);
         }
         for call in &arguments.call {
             let result = self.call(attachment, call)?;
-            say!("{} returned {result}", call.function);
+            print_stderr!("{} returned {result}", call.function);
         }
         let waits =
             !(arguments.count.is_empty() && arguments.time.is_empty() && arguments.callers.is_empty());
@@ -422,11 +422,13 @@ impl Session<'_> {
             return Ok(());
         }
         match attachment.add_when(&wishes, self.arguments.when) {
-            Ok(_) => say!(
+            Ok(_) => print_stderr!(
                 "attached to {} of libraries that were loaded meanwhile",
                 crate::units::counted(wishes.len() as u64, "function")
             ),
-            Err(error) => say!("functions of libraries that were loaded meanwhile are left out: {error}"),
+            Err(error) => {
+                print_stderr!("functions of libraries that were loaded meanwhile are left out: {error}")
+            }
         }
         shown.extend(attachment)
     }
@@ -473,7 +475,10 @@ impl Session<'_> {
             }
         }
         if let Some(first) = refused.first() {
-            say!("{} left out; the first: {first}", crate::units::counted(refused.len() as u64, "function"));
+            print_stderr!(
+                "{} left out; the first: {first}",
+                crate::units::counted(refused.len() as u64, "function")
+            );
         }
         Ok(wishes)
     }
@@ -507,7 +512,9 @@ fn add_matching(
     let functions = attachment.modules().functions(pattern);
     let is_name = !pattern.contains(['*', '?']);
     if functions.is_empty() && attachment.modules().has_none_of(pattern) {
-        say!("no library of the program is called so: waiting for it to load one that has {pattern}");
+        print_stderr!(
+            "no library of the program is called so: waiting for it to load one that has {pattern}"
+        );
         return Ok(());
     }
     if functions.is_empty() {
@@ -598,7 +605,7 @@ fn list(is_json: bool, output: &mut Output) -> Result<(), Failure> {
 pub(crate) fn detach(arguments: &Detach) -> Result<(), Failure> {
     let pid = found(&arguments.process)?;
     let restored = thalweg_attach::detach(pid).map_err(Failure::usage)?;
-    say!(
+    print_stderr!(
         "process {pid} is as it was before: {} taken back",
         crate::units::counted(restored.changes as u64, "change")
     );

@@ -223,12 +223,12 @@ impl Shown {
             let sum: f64 = on().map(|(_, point)| cost(point)).sum();
             let most = on().max_by(|(_, a), (_, b)| cost(a).total_cmp(&cost(b)));
             let Some((index, point)) = most.filter(|_| sum > budget) else { return Ok(()) };
-            let said =
+            let sentence =
                 format!("{} costs {} of a processor and is taken away", point.name, share(cost(point)));
             attachment.remove(index).map_err(Failure::usage)?;
             self.points[index].is_off = true;
             self.held.switched_off(index);
-            say!("{said}: {} are allowed", share(budget));
+            print_stderr!("{sentence}: {} are allowed", share(budget));
         }
     }
 

@@ -79,8 +79,8 @@ impl Keeper {
         // The operations whose probes cost most for what they record come first; what a probe records is the
         // time that it explains, and failures.
         let worth = |one: &Seen| {
-            let told = one.own_ns / one.calls.max(1.0) + call_ns;
-            one.calls / told * if one.failed > 0 { 0.1 } else { 1.0 }
+            let explained_ns = one.own_ns / one.calls.max(1.0) + call_ns;
+            one.calls / explained_ns * if one.failed > 0 { 0.1 } else { 1.0 }
         };
         let mut order: Vec<&Seen> = seen.into_iter().filter(|one| one.calls > 0.0).collect();
         order.sort_by(|a, b| worth(b).total_cmp(&worth(a)).then(a.name.cmp(&b.name)));
@@ -180,7 +180,7 @@ pub(super) fn keep(space: Option<&str>, wanted: &Wanted, output: &mut Output) ->
             }
             window.elapsed() < wanted.every
         };
-        let told = calls_while(&mut feed, 0, goes_on).map_err(Failure::usage)?;
+        let calls = calls_while(&mut feed, 0, goes_on).map_err(Failure::usage)?;
         let Some(now) = processor_ns(pid) else { break };
         // Calls recorded before the first poll belong to no window.
         if std::mem::take(&mut is_first) {
@@ -191,11 +191,11 @@ pub(super) fn keep(space: Option<&str>, wanted: &Wanted, output: &mut Output) ->
         let used = (now - had).max(0.0) / window.elapsed().as_nanos().max(1) as f64;
         had = now;
         // The seconds over which the events that were read happened, which may be long ago.
-        let processor = used * told.seconds * 1e9;
+        let processor = used * calls.seconds * 1e9;
         if processor < 1e6 {
             continue;
         }
-        let (cost, steps) = keeper.decide(&seen_in(&told), processor, told.seconds);
+        let (cost, steps) = keeper.decide(&seen_in(&calls), processor, calls.seconds);
         last = cost;
         for step in steps {
             let is_off = matches!(step, Step::Off { .. });
@@ -206,7 +206,7 @@ pub(super) fn keep(space: Option<&str>, wanted: &Wanted, output: &mut Output) ->
             output.line(&format!(
                 "{:>8}  {}",
                 duration(begun.elapsed().as_nanos() as f64),
-                said(&step, cost)
+                step_text(&step, cost)
             ))?;
             output.flush()?;
         }
@@ -220,7 +220,7 @@ pub(super) fn keep(space: Option<&str>, wanted: &Wanted, output: &mut Output) ->
     output.flush()
 }
 
-fn said(step: &Step, cost: f64) -> String {
+fn step_text(step: &Step, cost: f64) -> String {
     match step {
         Step::Off { name, share: of_it, rate } => format!(
             "probes cost {} of the program's processor time: off goes {name}, {} of it, {} calls a second",
@@ -257,7 +257,7 @@ mod tests {
     /// The program has a second of processor time: operations with many short calls are switched off first,
     /// and only as many as the budget needs.
     #[test]
-    fn what_is_called_most_and_tells_least_goes() {
+    fn operations_with_most_calls_and_least_time_are_switched_off_first() {
         let mut keeper = keeper(0.02);
         let all = [seen("page", 1e3, 0, 5e8), seen("get", 1e6, 0, 2e7), seen("parse", 2e5, 0, 4e8)];
         let (cost, steps) = keeper.decide(&all, 1e9, 1.0);

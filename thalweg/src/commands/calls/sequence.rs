@@ -103,18 +103,19 @@ fn mermaid(diagram: &Diagram<'_>, title: &str) -> String {
     for (at, component) in diagram.components.iter().enumerate() {
         let _ = writeln!(out, "    participant p{at} as {}", plain(component));
     }
-    let who = |who: Option<usize>| who.map_or_else(|| "caller".to_owned(), |at| format!("p{at}"));
+    let participant =
+        |component: Option<usize>| component.map_or_else(|| "caller".to_owned(), |at| format!("p{at}"));
     for step in &diagram.steps {
         let _ = match step {
             Step::Call { from, to, call } => {
-                writeln!(out, "    {}->>+p{to}: {}", who(*from), plain(&label(call)))
+                writeln!(out, "    {}->>+p{to}: {}", participant(*from), plain(&label(call)))
             }
             Step::Return { from, to, call } => {
                 let arrow = if call.failed > 0 { "--x" } else { "-->>" };
                 writeln!(
                     out,
                     "    p{from}{arrow}-{}: {}",
-                    who(*to),
+                    participant(*to),
                     if call.failed > 0 { "failed" } else { " " }
                 )
             }
@@ -131,11 +132,12 @@ fn plantuml(diagram: &Diagram<'_>, title: &str) -> String {
     for (at, component) in diagram.components.iter().enumerate() {
         let _ = writeln!(out, "participant \"{}\" as p{at}", plain(component));
     }
-    let who = |who: Option<usize>| who.map_or_else(|| "caller".to_owned(), |at| format!("p{at}"));
+    let participant =
+        |component: Option<usize>| component.map_or_else(|| "caller".to_owned(), |at| format!("p{at}"));
     for step in &diagram.steps {
         let _ = match step {
             Step::Call { from, to, call } => {
-                writeln!(out, "{} -> p{to} ++ : {}", who(*from), plain(&label(call)))
+                writeln!(out, "{} -> p{to} ++ : {}", participant(*from), plain(&label(call)))
             }
             Step::Return { call, .. } => {
                 writeln!(out, "return{}", if call.failed > 0 { " failed" } else { "" })
@@ -152,7 +154,7 @@ const ROW: usize = 28;
 const TOP: usize = 84;
 
 fn svg(diagram: &Diagram<'_>, title: &str) -> String {
-    let x = |who: Option<usize>| 60 + who.map_or(0, |at| at + 1) * COLUMN;
+    let x = |component: Option<usize>| 60 + component.map_or(0, |at| at + 1) * COLUMN;
     let width = 60 + diagram.components.len() * COLUMN + 180;
     let height = TOP + (diagram.steps.len() + 2) * ROW;
     let mut out = format!(
@@ -164,8 +166,8 @@ fn svg(diagram: &Diagram<'_>, title: &str) -> String {
     );
     let names = std::iter::once((None, "caller"))
         .chain(diagram.components.iter().enumerate().map(|(at, name)| (Some(at), *name)));
-    for (who, name) in names {
-        let at = x(who);
+    for (component, name) in names {
+        let at = x(component);
         let _ = writeln!(
             out,
             "<line x1=\"{at}\" x2=\"{at}\" y1=\"{}\" y2=\"{}\" stroke=\"#aab\" stroke-dasharray=\"4 3\"/>\
@@ -205,7 +207,7 @@ fn svg(diagram: &Diagram<'_>, title: &str) -> String {
         let colour = if call.failed > 0 { "#c53030" } else { "#555" };
         let path =
             if from == to { format!("M{from} {}h34v12h-32", y - 8) } else { format!("M{from} {y}L{to} {y}") };
-        let said = match step {
+        let text = match step {
             Step::Call { .. } => label(call),
             _ => String::new(),
         };
@@ -214,7 +216,7 @@ fn svg(diagram: &Diagram<'_>, title: &str) -> String {
             "<path d=\"{path}\" fill=\"none\" stroke=\"{colour}\"{dashes} marker-end=\"url(#a)\"/><text x=\"{}\" y=\"{}\">{}</text>",
             from.min(to) + if from == to { 40 } else { 8 },
             y - 5,
-            escaped(&said)
+            escaped(&text)
         );
     }
     out + "</svg>\n"

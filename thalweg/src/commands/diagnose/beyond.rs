@@ -45,21 +45,21 @@ fn suggested<'r>(suggestions: impl Iterator<Item = &'r Suggestion>, title: &'sta
 }
 
 /// Prints the effect of a change, and the present limit of the flow.
-pub(super) fn compared(told: &Comparison, output: &mut Output) -> Result<(), Failure> {
-    let interval = match told.least.zip(told.most) {
+pub(super) fn compared(comparison: &Comparison, output: &mut Output) -> Result<(), Failure> {
+    let interval = match comparison.least.zip(comparison.most) {
         Some((least, most)) => format!(" ({} to {}, nine of ten samples)", signed(least), signed(most)),
         None => {
             " (how sure is not known: record both runs by `thalweg run --monitor full --keep`)".to_owned()
         }
     };
-    let said = format!(
+    let sentence = format!(
         "The flow is {}: {}/s instead of {}/s{interval}.",
-        grown(told.gain),
-        rate(told.new_per_s).trim_end_matches("/s"),
-        rate(told.old_per_s).trim_end_matches("/s")
+        grown(comparison.gain),
+        rate(comparison.new_per_s).trim_end_matches("/s"),
+        rate(comparison.old_per_s).trim_end_matches("/s")
     );
-    output.line(&output.styled("1", wrapped(&said, output.width, "").trim_end()))?;
-    for row in &told.predicted {
+    output.line(&output.styled("1", wrapped(&sentence, output.width, "").trim_end()))?;
+    for row in &comparison.predicted {
         let line = format!(
             "  predicted was {} ({} to {}) of {}",
             signed(row.gain),
@@ -69,13 +69,13 @@ pub(super) fn compared(told: &Comparison, output: &mut Output) -> Result<(), Fai
         );
         output.text(&wrapped(&line, output.width, "    "))?;
     }
-    output.text(&wrapped(&format!("  before: {}", told.limited), output.width, "    "))?;
-    output.text(&wrapped(&format!("  now, and so not more: {}", told.limits), output.width, "    "))?;
-    for because in &told.because {
+    output.text(&wrapped(&format!("  before: {}", comparison.limited), output.width, "    "))?;
+    output.text(&wrapped(&format!("  now, and so not more: {}", comparison.limits), output.width, "    "))?;
+    for because in &comparison.because {
         output.text(&wrapped(&format!("  because {because}"), output.width, "    "))?;
     }
     let mut table = Table::new(&[text("WHAT DIFFERS"), text("BEFORE"), text("NOW")]);
-    for row in &told.differences {
+    for row in &comparison.differences {
         table.row(vec![row.what.clone(), row.old.clone(), row.new.clone()], false);
     }
     if table.is_empty() {

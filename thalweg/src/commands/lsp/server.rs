@@ -45,7 +45,7 @@ impl Server {
 
     /// Serves until `exit` or the end of the messages. Returns the exit code.
     pub(super) fn serve(mut self, mut inbox: Inbox) -> u8 {
-        while let Some(incoming) = inbox.next(|| self.tell_news()) {
+        while let Some(incoming) = inbox.next(|| self.publish_news()) {
             match incoming {
                 Incoming::Message(Message::Request(request)) => self.request(request),
                 Incoming::Message(Message::Notification(n)) if n.method == "exit" => {
@@ -78,7 +78,7 @@ impl Server {
         self.deaf = self.deaf || written.is_err();
     }
 
-    fn tell_news(&mut self) {
+    fn publish_news(&mut self) {
         if self.state == State::Running {
             for params in self.workspace.news() {
                 self.send(Notification::new("textDocument/publishDiagnostics".into(), params).into());

@@ -129,10 +129,10 @@ impl Workspace {
     /// The errors and warnings of all texts that changed since the last report to the editor.
     pub(super) fn news(&mut self) -> Vec<PublishDiagnosticsParams> {
         let found = self.diagnostics();
-        let told = std::mem::take(&mut self.published);
+        let before = std::mem::take(&mut self.published);
         let gone =
-            told.iter().filter(|(key, _)| !found.contains_key(*key)).map(|(_, (uri, _))| (uri, Vec::new()));
-        let changed = found.iter().filter(|(key, now)| told.get(*key) != Some(*now));
+            before.iter().filter(|(key, _)| !found.contains_key(*key)).map(|(_, (uri, _))| (uri, Vec::new()));
+        let changed = found.iter().filter(|(key, now)| before.get(*key) != Some(*now));
         let changed = changed.map(|(_, (uri, diagnostics))| (uri, diagnostics.clone()));
         let news = gone.chain(changed).map(|(uri, diagnostics)| {
             let version = self.document(uri).map(|document| document.version);
@@ -146,47 +146,49 @@ impl Workspace {
     fn diagnostics(&self) -> Published {
         let mut found = Published::new();
         for (document, known) in self.all() {
-            for told in &known.analysis.diagnostics {
-                let path = told.primary.as_ref().map_or(document.path.as_path(), |note| note.source.path());
+            for problem in &known.analysis.diagnostics {
+                let path =
+                    problem.primary.as_ref().map_or(document.path.as_path(), |note| note.source.path());
                 let Some(uri) = self.uri(path) else { continue };
-                let diagnostic = self.diagnostic(known, told);
+                let diagnostic = self.diagnostic(known, problem);
                 found.entry(uri.as_str().to_owned()).or_insert((uri, Vec::new())).1.push(diagnostic);
             }
         }
         // A text that several open texts use is checked with each of them, in any order; its errors are
         // sorted, and each is kept once.
-        for (_, told) in found.values_mut() {
-            told.sort_by_cached_key(|d| (d.range.start, d.range.end, d.message.clone()));
-            told.dedup();
+        for (_, diagnostics) in found.values_mut() {
+            diagnostics.sort_by_cached_key(|d| (d.range.start, d.range.end, d.message.clone()));
+            diagnostics.dedup();
         }
         found
     }
 
-    fn diagnostic(&self, known: &Known, told: &syntax::Diagnostic) -> Diagnostic {
-        let label = told.primary.as_ref().map_or("", |note| note.text.as_str());
-        let mut message = told.message.clone();
+    fn diagnostic(&self, known: &Known, problem: &syntax::Diagnostic) -> Diagnostic {
+        let label = problem.primary.as_ref().map_or("", |note| note.text.as_str());
+        let mut message = problem.message.clone();
         if !label.is_empty() {
             message += &format!(": {label}");
         }
-        told.remarks.iter().for_each(|remark| message += &format!("\nnote: {remark}"));
-        told.helps.iter().for_each(|help| message += &format!("\nhelp: {help}"));
+        problem.remarks.iter().for_each(|remark| message += &format!("\nnote: {remark}"));
+        problem.helps.iter().for_each(|help| message += &format!("\nhelp: {help}"));
         let place = |note: &Note| -> Option<Location> {
             Some(Location::new(self.uri(note.source.path())?, known.range(&note.source, note.span)))
         };
-        let also = told.others.iter().filter_map(|note| {
+        let also = problem.others.iter().filter_map(|note| {
             let location = place(note)?;
             Some(DiagnosticRelatedInformation { location, message: note.text.clone() })
         });
         let also: Vec<_> = also.collect();
-        let severity = if told.is_error() { DiagnosticSeverity::ERROR } else { DiagnosticSeverity::WARNING };
-        let unused = matches!(told.code, "W0601" | "W0605" | "W0606");
+        let severity =
+            if problem.is_error() { DiagnosticSeverity::ERROR } else { DiagnosticSeverity::WARNING };
+        let unused = matches!(problem.code, "W0601" | "W0605" | "W0606");
         Diagnostic {
-            range: told
+            range: problem
                 .primary
                 .as_ref()
                 .map_or(Range::default(), |note| known.range(&note.source, note.span)),
             severity: Some(severity),
-            code: Some(NumberOrString::String(told.code.to_owned())),
+            code: Some(NumberOrString::String(problem.code.to_owned())),
             source: Some("thalweg".to_owned()),
             message,
             related_information: (!also.is_empty()).then_some(also),

@@ -12,7 +12,7 @@ use thalweg_space::{Space, SpaceOptions};
 
 use super::Arguments;
 use crate::Terminal;
-use crate::commands::scope::tell;
+use crate::commands::scope::print_problems;
 use crate::failure::Failure;
 use crate::removed::Removed;
 use crate::units::{duration, rate, share};
@@ -35,13 +35,13 @@ pub(super) fn main(
     *scope.price() = Price::new(arguments.budget / 100.0);
     let mut kept = Kept::begin(arguments)?;
     let begun = Instant::now();
-    let (mut lost, mut is_damaged, mut has_told_rate) = (0, false, false);
+    let (mut lost, mut is_damaged, mut has_reported_rate) = (0, false, false);
     loop {
         let pulled = match view.pull {
             Pull::Since => scope.pull_since(),
             Pull::Latest => scope.pull_latest(),
         };
-        tell(&pulled, terminal);
+        print_problems(&pulled, terminal);
         is_damaged |= !pulled.problems.is_empty();
         lost += pulled.lost + pulled.left_out;
         let Kept { keeper, recording, .. } = &mut kept;
@@ -51,10 +51,10 @@ pub(super) fn main(
             break;
         }
         let wait = scope.price().wait().max(arguments.every);
-        if wait > arguments.every.mul_f64(1.05) && !std::mem::replace(&mut has_told_rate, true) {
+        if wait > arguments.every.mul_f64(1.05) && !std::mem::replace(&mut has_reported_rate, true) {
             let price = scope.price();
             let (share, rate) = (share(price.share()), rate(price.rate_allowed()));
-            say!("pulled less often than asked: {share} of the processor time allows {rate}");
+            print_stderr!("pulled less often than asked: {share} of the processor time allows {rate}");
         }
         let left = arguments.how_long.map_or(wait, |time| time.saturating_sub(begun.elapsed()).min(wait));
         let until = Instant::now() + left;
@@ -120,13 +120,17 @@ impl Kept {
         drop(space);
         let each = recorded.bytes as f64 / recorded.events.max(1) as f64;
         let missing = tuples.saturating_sub(recorded.events) + recorded.lost;
-        let told = match lost + missing {
+        let loss = match lost + missing {
             0 => "none is lost".to_owned(),
             lost => format!("{} are lost", count(lost)),
         };
         let took = duration(took.as_nanos() as f64);
-        say!("{} tuples in {took}, {each:.1} bytes each: {told}", count(recorded.events));
-        say!("they are in {}: thalweg events {}", arguments.output.display(), arguments.output.display());
+        print_stderr!("{} tuples in {took}, {each:.1} bytes each: {loss}", count(recorded.events));
+        print_stderr!(
+            "they are in {}: thalweg events {}",
+            arguments.output.display(),
+            arguments.output.display()
+        );
         Ok(())
     }
 }

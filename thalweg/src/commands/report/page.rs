@@ -127,7 +127,7 @@ fn page(path: &Path, window: Option<Span>, top: usize) -> Result<(Page, Processe
     // A page about a part of the run shows no paths of messages, because their times count from the beginning
     // of the run, and no calls, because calls are analysed for the whole run only.
     if window.is_none() {
-        page.stories = told(path, &page.report, &lanes.entries(&clocks))?;
+        page.stories = message_stories(path, &page.report, &lanes.entries(&clocks))?;
         later(&mut page.stories, &lanes.later(&clocks));
         page.calls = calls_of(path);
     }
@@ -163,18 +163,22 @@ pub(crate) fn calls_of(path: &Path) -> Option<CallsPage> {
 
 /// Converts the times of messages of a session's processes from times of the process to times of the page.
 fn later(stories: &mut [MessageStory], later: &[f64]) {
-    for told in stories {
+    for one in stories {
         let number: Option<usize> =
-            told.story.message.split_once('/').and_then(|(number, _)| number.parse().ok());
+            one.story.message.split_once('/').and_then(|(number, _)| number.parse().ok());
         let by = number.and_then(|number| later.get(number.checked_sub(1)?)).copied().unwrap_or(0.0);
-        for hop in &mut told.story.hops {
+        for hop in &mut one.story.hops {
             [&mut hop.written_ns, &mut hop.read_ns].into_iter().flatten().for_each(|ns| *ns += by);
         }
     }
 }
 
 /// The stories of the slowest messages, and of some messages spread evenly over the run.
-fn told(path: &Path, report: &Report, sampled: &[(u32, u64, u64)]) -> Result<Vec<MessageStory>, Failure> {
+fn message_stories(
+    path: &Path,
+    report: &Report,
+    sampled: &[(u32, u64, u64)],
+) -> Result<Vec<MessageStory>, Failure> {
     let slowest = report.slowest.iter().take(SLOWEST).filter_map(|slow| slow.message.parse().ok());
     let mut ids: Vec<MessageId> = slowest.collect();
     for &(space, number, index) in sampled {
@@ -187,8 +191,8 @@ fn told(path: &Path, report: &Report, sampled: &[(u32, u64, u64)]) -> Result<Vec
     let found: Vec<Story> = stories(&feed, &ids).map_err(Failure::usage)?;
     let mut times: HashMap<&str, _> =
         report.slowest.iter().map(|slow| (slow.message.as_str(), slow.clone())).collect();
-    let told = found.into_iter().filter(|story| !story.hops.is_empty());
-    Ok(told.map(|story| MessageStory { times: times.remove(story.message.as_str()), story }).collect())
+    let kept = found.into_iter().filter(|story| !story.hops.is_empty());
+    Ok(kept.map(|story| MessageStory { times: times.remove(story.message.as_str()), story }).collect())
 }
 
 /// Settings formatted for people.

@@ -106,7 +106,7 @@ impl Over {
                 exact_failures: plan.dead_letters.is_some(),
             },
             Arc::new(move |loss| {
-                say!("error[E0804]: {loss}");
+                print_stderr!("error[E0804]: {loss}");
                 stops.iter().for_each(Interrupt::stop);
             }),
         )?;
@@ -141,7 +141,7 @@ impl Nodes {
             let _ = std::fs::remove_file(session.join("session")).and_then(|()| std::fs::remove_dir(session));
         }
         for did in self.members.did() {
-            say!(
+            print_stderr!(
                 "node {}: {}, {:.2} s of processor time, {} sent, {} received",
                 did.node,
                 counted(did.tasks, "task"),
@@ -151,10 +151,14 @@ impl Nodes {
             );
         }
         if let Some(session) = self.kept {
-            say!("the spaces of all are in {}: thalweg report {}", session.display(), session.display());
+            print_stderr!(
+                "the spaces of all are in {}: thalweg report {}",
+                session.display(),
+                session.display()
+            );
         }
         let faults = self.members.faults();
-        faults.iter().for_each(|fault| say!("error: {fault}"));
+        faults.iter().for_each(|fault| print_stderr!("error: {fault}"));
         let is_whole = faults.is_empty() && self.members.losses().is_empty();
         concluded.and(if is_whole { Ok(()) } else { Err(Failure::Reported(1)) })
     }

@@ -23,18 +23,18 @@ pub(crate) struct Shown {
     has_windows: bool,
     count: u64,
     begin_ns: Option<u64>,
-    has_told_rate: bool,
+    has_reported_rate: bool,
 }
 
 impl Shown {
     pub(crate) fn new(json: bool, view: &View, shape: &ShapeArguments, terminal: Terminal) -> Shown {
         let output = Output::shaped(terminal, shape);
         let (is_made, has_windows) = (view.is_made(), view.has_windows());
-        Shown { output, json, is_made, has_windows, count: 0, begin_ns: None, has_told_rate: false }
+        Shown { output, json, is_made, has_windows, count: 0, begin_ns: None, has_reported_rate: false }
     }
 
     pub(crate) fn show(&mut self, pulled: &Pulled, terminal: Terminal) -> Result<(), Failure> {
-        super::tell(pulled, terminal);
+        super::print_problems(pulled, terminal);
         self.count += pulled.batch.len() as u64;
         if self.json {
             for tuple in pulled.batch.tuples() {
@@ -51,18 +51,18 @@ impl Shown {
 
     pub(crate) fn finish(mut self) -> Result<(), Failure> {
         if self.count == 0 && !self.json {
-            say!("no tuple fits this view");
+            print_stderr!("no tuple fits this view");
         }
         self.output.flush()
     }
 
     /// Reports once that the budget allows fewer pulls than were asked for.
-    pub(crate) fn tell_rate(&mut self, asked: Duration, wait: Duration, price: Option<&Price>) {
+    pub(crate) fn report_rate(&mut self, asked: Duration, wait: Duration, price: Option<&Price>) {
         let Some(price) = price else { return };
-        if wait > asked.mul_f64(1.05) && !self.has_told_rate {
-            self.has_told_rate = true;
+        if wait > asked.mul_f64(1.05) && !self.has_reported_rate {
+            self.has_reported_rate = true;
             let allowed = rate(price.rate_allowed());
-            say!(
+            print_stderr!(
                 "pulled less often than asked: {} of the processor time allows {allowed}",
                 share(price.share())
             );
@@ -114,8 +114,8 @@ impl Shown {
         let kind = self.output.styled("34", &tuple.kind().name);
         let mut line = format!("{seconds:14.9}  {process}  {element}  {kind}");
         for (n, field) in tuple.kind().fields.iter().enumerate() {
-            let said = cell(tuple.kind(), n, tuple);
-            line.push_str(&format!(" {}={said}", field.name));
+            let value = cell(tuple.kind(), n, tuple);
+            line.push_str(&format!(" {}={value}", field.name));
         }
         line
     }

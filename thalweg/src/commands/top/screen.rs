@@ -60,7 +60,7 @@ impl Screen {
         self.report = report;
     }
 
-    pub(super) fn say(&mut self, message: String) {
+    pub(super) fn show_message(&mut self, message: String) {
         self.message = message;
     }
 

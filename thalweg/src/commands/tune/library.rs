@@ -12,7 +12,7 @@ use thalweg_space::{Space, SpaceOptions};
 use thalweg_tune::library::{Library, LibraryProgress, ours, read, session_settings, tune_library};
 use thalweg_tune::noted;
 
-use super::said;
+use super::decision_line;
 use crate::Terminal;
 use crate::commands::attach::{found, guard_command};
 use crate::failure::Failure;
@@ -99,16 +99,16 @@ pub(super) fn main(arguments: &super::Arguments, terminal: Terminal) -> Result<(
     };
     let mut output = Output::new(terminal);
     let mut problem = None;
-    let mut tell = |what: &LibraryProgress<'_>| match what {
+    let mut report = |what: &LibraryProgress<'_>| match what {
         LibraryProgress::Decision(decision) => {
             // A full log does not stop tuning.
             let _ = notes.note(&noted(decision));
             decided.cell().store(decision.number, Ordering::Relaxed);
-            let printed = output.line(&said(decision)).and_then(|()| output.flush());
+            let printed = output.line(&decision_line(decision)).and_then(|()| output.flush());
             problem = printed.err().or(problem.take());
         }
-        LibraryProgress::Attached(pid) => say!("attached to process {pid}"),
-        LibraryProgress::Refused(pid, why) => say!("process {pid}: {why}"),
+        LibraryProgress::Attached(pid) => print_stderr!("attached to process {pid}"),
+        LibraryProgress::Refused(pid, why) => print_stderr!("process {pid}: {why}"),
         LibraryProgress::Window(pid, at, fields) => {
             if let Some(file) = &mut record {
                 let known = fields.iter().filter(|(_, value)| value.is_finite());
@@ -129,7 +129,7 @@ pub(super) fn main(arguments: &super::Arguments, terminal: Terminal) -> Result<(
         guard: &guard_command,
         orders: Some(RefCell::new(mailbox)),
     };
-    tune_library(&library, &|| stopped.load(Ordering::Relaxed), &mut tell).map_err(Failure::Usage)?;
+    tune_library(&library, &|| stopped.load(Ordering::Relaxed), &mut report).map_err(Failure::Usage)?;
     match problem {
         Some(problem) => Err(problem),
         None => Ok(()),

@@ -298,7 +298,7 @@ impl Screen {
 
     fn send(&mut self, fields: Arc<Vec<(&'static str, String)>>, timeline: TimelinePage, running: bool) {
         let live = self.live_of(running);
-        let Ok(told) = serde_json::to_string(&live) else { return };
+        let Ok(live_json) = serde_json::to_string(&live) else { return };
         let mut part = format!("{PART}{{");
         if !Arc::ptr_eq(&fields, &self.sent) {
             let is_new =
@@ -312,21 +312,22 @@ impl Screen {
             None => json(&timeline).map(|timeline| ("timeline", timeline)),
         };
         let Ok((name, value)) = drawn else { return };
-        let _ = write!(part, "\"{name}\":{value},\"live\":{told}}}{END}");
+        let _ = write!(part, "\"{name}\":{value},\"live\":{live_json}}}{END}");
         self.sent = Arc::clone(&fields);
         self.drawn = Arc::new(timeline);
-        let whole = Whole { event: OnceLock::new(), fields, timeline: Arc::clone(&self.drawn), live: told };
+        let whole =
+            Whole { event: OnceLock::new(), fields, timeline: Arc::clone(&self.drawn), live: live_json };
         self.publish(&live, Arc::new(whole), Bytes::from(part));
     }
 
     /// Sends the page of a run that has ended, in which only the state of the run changes.
     fn show_over(&mut self, json: &Json) {
         let live = self.live_of(false);
-        let (Ok(whole), Ok(told)) = (json.with(&live), serde_json::to_string(&live)) else { return };
+        let (Ok(whole), Ok(live_json)) = (json.with(&live), serde_json::to_string(&live)) else { return };
         let part = if self.sequence == 1 || !self.sent.is_empty() {
             [PART, &whole, END].concat()
         } else {
-            format!("{PART}{{\"live\":{told}}}{END}")
+            format!("{PART}{{\"live\":{live_json}}}{END}")
         };
         self.sent = Arc::default();
         self.publish(&live, Whole::of(Bytes::from([WHOLE, &whole, END].concat())), Bytes::from(part));

@@ -28,7 +28,7 @@ use tokio::sync::{Notify, Semaphore, mpsc};
 
 use super::measuring::{Measured, Shown};
 use crate::commands::report::page;
-use crate::commands::set::said;
+use crate::commands::set::change_text;
 use crate::failure::Failure;
 
 /// The largest number of connections at a time; further connections are closed at once.
@@ -192,11 +192,11 @@ fn is_addressed(site: &Site, headers: &HeaderMap) -> bool {
 /// Whether the request comes from the page itself or from the address bar, and not from a page of another
 /// origin.
 fn is_from_here(site: &Site, headers: &HeaderMap) -> bool {
-    let says = |name: &str| headers.get(name).map(|value| value.to_str().unwrap_or("?"));
-    let origin = says("origin").is_none_or(|origin| {
+    let header = |name: &str| headers.get(name).map(|value| value.to_str().unwrap_or("?"));
+    let origin = header("origin").is_none_or(|origin| {
         site.hosts.iter().any(|own| origin.strip_prefix("http://") == Some(own.as_str()))
     });
-    origin && says("sec-fetch-site").is_none_or(|place| matches!(place, "same-origin" | "none"))
+    origin && header("sec-fetch-site").is_none_or(|place| matches!(place, "same-origin" | "none"))
 }
 
 /// Compares two texts in constant time, so that the time does not reveal where the texts differ.
@@ -397,7 +397,7 @@ fn changed(site: &Site, setting: &str, value: &str) -> Result<(String, Option<Un
     let text = |error: thalweg_host::Error| thalweg_host::chain(&error);
     let run = LiveRun::open(&site.path).map_err(text)?.called("thalweg view");
     let changed = run.change(setting, value, None).map_err(text)?;
-    Ok((said(&changed, setting), changed.undo(setting)))
+    Ok((change_text(&changed, setting), changed.undo(setting)))
 }
 
 #[cfg(test)]
