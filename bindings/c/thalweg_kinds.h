@@ -100,10 +100,10 @@
 /* The number of probes that match the pattern now. */
 #define THALWEG_KIND_SPACE_PROBES_SWITCHED_AT_PROBES UINT32_C(8)
 #define THALWEG_KIND_SPACE_PROBES_SWITCHED_TYPE_PROBES THALWEG_FIELD_U32
-/* The process that switched them. */
+/* The process that switched the probes. */
 #define THALWEG_KIND_SPACE_PROBES_SWITCHED_AT_PID UINT32_C(12)
 #define THALWEG_KIND_SPACE_PROBES_SWITCHED_TYPE_PID THALWEG_FIELD_U32
-/* The user that switched them. */
+/* The user that switched the probes. */
 #define THALWEG_KIND_SPACE_PROBES_SWITCHED_AT_USER UINT32_C(16)
 #define THALWEG_KIND_SPACE_PROBES_SWITCHED_TYPE_USER THALWEG_FIELD_U32
 
@@ -205,10 +205,10 @@
 /* When it began. */
 #define THALWEG_KIND_PATH_OPERATION_COMPLETED_AT_STARTED UINT32_C(8)
 #define THALWEG_KIND_PATH_OPERATION_COMPLETED_TYPE_STARTED THALWEG_FIELD_U64
-/* Its first parameter. */
+/* The operation's first parameter. */
 #define THALWEG_KIND_PATH_OPERATION_COMPLETED_AT_FIRST UINT32_C(16)
 #define THALWEG_KIND_PATH_OPERATION_COMPLETED_TYPE_FIRST THALWEG_FIELD_U64
-/* Its second parameter. */
+/* The operation's second parameter. */
 #define THALWEG_KIND_PATH_OPERATION_COMPLETED_AT_SECOND UINT32_C(24)
 #define THALWEG_KIND_PATH_OPERATION_COMPLETED_TYPE_SECOND THALWEG_FIELD_U64
 
@@ -467,10 +467,10 @@
 /* The time in which the worker had no ready task, without the time in which it was parked. */
 #define THALWEG_KIND_EXEC_WORKER_ENDED_AT_WAITING_TICKS UINT32_C(16)
 #define THALWEG_KIND_EXEC_WORKER_ENDED_TYPE_WAITING_TICKS THALWEG_FIELD_U64
-/* The measured time of the worker's own work between dispatches and waits, as waking other workers or moving tasks. */
+/* The measured time of the worker's own work between dispatches and waits, such as waking other workers or moving tasks. */
 #define THALWEG_KIND_EXEC_WORKER_ENDED_AT_OWN_TICKS UINT32_C(24)
 #define THALWEG_KIND_EXEC_WORKER_ENDED_TYPE_OWN_TICKS THALWEG_FIELD_U64
-/* The time in which the worker could have run but had no processor, if the worker noticed it at once; none of the other three times includes this time. */
+/* The time in which the worker could have run but had no processor, if the worker noticed it at once; the busy time, the waiting time and the time of own work do not include this time. */
 #define THALWEG_KIND_EXEC_WORKER_ENDED_AT_KEPT_TICKS UINT32_C(32)
 #define THALWEG_KIND_EXEC_WORKER_ENDED_TYPE_KEPT_TICKS THALWEG_FIELD_U64
 
@@ -520,7 +520,7 @@
 #define THALWEG_KIND_EXEC_THREAD_USED_AT_FAULTS UINT32_C(64)
 #define THALWEG_KIND_EXEC_THREAD_USED_TYPE_FAULTS THALWEG_FIELD_U64
 
-/* What a thread did in a task since the last such event, as another thread sampled it at intervals (modes metrics and full). */
+/* What a thread did in a task since the last event of this kind about the thread and the task, as another thread sampled it at intervals (modes metrics and full). */
 #define THALWEG_KIND_EXEC_THREAD_SAMPLED_NAME "exec.thread_sampled"
 #define THALWEG_KIND_EXEC_THREAD_SAMPLED_HASH UINT64_C(0x968d7f3ded50f605)
 #define THALWEG_KIND_EXEC_THREAD_SAMPLED_WORDS UINT32_C(9)
@@ -540,7 +540,7 @@
 #define THALWEG_KIND_EXEC_THREAD_SAMPLED_CHOICE_DOING_SLEEP UINT32_C(4)
 #define THALWEG_KIND_EXEC_THREAD_SAMPLED_CHOICE_DOING_PAGE_FAULT UINT32_C(5)
 #define THALWEG_KIND_EXEC_THREAD_SAMPLED_CHOICE_DOING_OTHER UINT32_C(6)
-/* The source from which the sampler knows what the thread did. */
+/* The file of the kernel from which the sampler knows what the thread did. */
 #define THALWEG_KIND_EXEC_THREAD_SAMPLED_AT_SOURCE UINT32_C(17)
 #define THALWEG_KIND_EXEC_THREAD_SAMPLED_TYPE_SOURCE THALWEG_FIELD_ENUM
 #define THALWEG_KIND_EXEC_THREAD_SAMPLED_CHOICE_SOURCE_CALL UINT32_C(0)
@@ -550,13 +550,13 @@
 /* The number of samples that found the thread doing this. */
 #define THALWEG_KIND_EXEC_THREAD_SAMPLED_AT_LOOKS UINT32_C(20)
 #define THALWEG_KIND_EXEC_THREAD_SAMPLED_TYPE_LOOKS THALWEG_FIELD_U32
-/* The time that these samples represent: each sample represents the time since the previous sample. */
+/* The time that the samples in this event represent: each sample represents the time since the previous sample. */
 #define THALWEG_KIND_EXEC_THREAD_SAMPLED_AT_INTERVAL_TICKS UINT32_C(24)
 #define THALWEG_KIND_EXEC_THREAD_SAMPLED_TYPE_INTERVAL_TICKS THALWEG_FIELD_U64
-/* The time in this interval for which the thread had a processor. */
+/* The time for which the thread had a processor in the time that the samples in this event represent. */
 #define THALWEG_KIND_EXEC_THREAD_SAMPLED_AT_CPU_NS UINT32_C(32)
 #define THALWEG_KIND_EXEC_THREAD_SAMPLED_TYPE_CPU_NS THALWEG_FIELD_U64
-/* The time in this interval for which the thread could have run but had no processor. */
+/* The time for which the thread could have run but had no processor in the time that the samples in this event represent. */
 #define THALWEG_KIND_EXEC_THREAD_SAMPLED_AT_DELAYED_NS UINT32_C(40)
 #define THALWEG_KIND_EXEC_THREAD_SAMPLED_TYPE_DELAYED_NS THALWEG_FIELD_U64
 /* The address of the lock, or the file descriptor, that the thread waits for; 0: not known. */
@@ -569,7 +569,7 @@
 #define THALWEG_KIND_EXEC_THREAD_SAMPLED_AT_HOLDER UINT32_C(64)
 #define THALWEG_KIND_EXEC_THREAD_SAMPLED_TYPE_HOLDER THALWEG_FIELD_U64
 
-/* The processor time of a dispatch of a millisecond or more. This event precedes the event of that dispatch. */
+/* The processor time of a dispatch of a millisecond or more. This event precedes the event of the measured dispatch. */
 #define THALWEG_KIND_EXEC_DISPATCH_USED_NAME "exec.dispatch_used"
 #define THALWEG_KIND_EXEC_DISPATCH_USED_HASH UINT64_C(0x39fa2d0ec1cfbf92)
 #define THALWEG_KIND_EXEC_DISPATCH_USED_WORDS UINT32_C(5)
@@ -612,7 +612,7 @@
 #define THALWEG_KIND_EXEC_PROCESSORS_USED_AT_LOOKS UINT32_C(40)
 #define THALWEG_KIND_EXEC_PROCESSORS_USED_TYPE_LOOKS THALWEG_FIELD_U64
 
-/* A task was created, with a stream that it reads and one that it writes, if it has them. These two streams get no `exec.stream_opened`; the task's other streams do. This event may also be the base of dispatches, like an `exec.dispatch_base` with no message read or written yet. */
+/* A task was created, with a stream that it reads and one that it writes, if it has them. The streams in this event get no `exec.stream_opened`; the task's other streams do. This event may also be the base of dispatches, like an `exec.dispatch_base` with no message read or written yet. */
 #define THALWEG_KIND_EXEC_TASK_CREATED_NAME "exec.task_created"
 #define THALWEG_KIND_EXEC_TASK_CREATED_HASH UINT64_C(0xe60dd9cf0b88626e)
 #define THALWEG_KIND_EXEC_TASK_CREATED_WORDS UINT32_C(8)
@@ -634,7 +634,7 @@
 /* Whether the task has a thread of its own. */
 #define THALWEG_KIND_EXEC_TASK_CREATED_AT_BLOCKING UINT32_C(33)
 #define THALWEG_KIND_EXEC_TASK_CREATED_TYPE_BLOCKING THALWEG_FIELD_BOOL
-/* The capacity of each of these streams. */
+/* The capacity of each of the two streams in this event. */
 #define THALWEG_KIND_EXEC_TASK_CREATED_AT_CAPACITY UINT32_C(34)
 #define THALWEG_KIND_EXEC_TASK_CREATED_TYPE_CAPACITY THALWEG_FIELD_U16
 /* The task's worker; 4294967295: a thread of its own; 4294967294: given by `exec.task_mapped`. */
@@ -704,7 +704,7 @@
 #define THALWEG_KIND_EXEC_DISPATCH_BASE_AT_FIRST_WRITTEN UINT32_C(40)
 #define THALWEG_KIND_EXEC_DISPATCH_BASE_TYPE_FIRST_WRITTEN THALWEG_FIELD_U64
 
-/* A dispatch ended (at this event's time). The events `exec.stream_read`, `exec.stream_wrote` and `exec.derived` just before it record the messages of streams other than those of the base, and any lineage that the fields here do not record. */
+/* A dispatch ended (at this event's time). The events `exec.stream_read`, `exec.stream_wrote` and `exec.derived` just before this event record the messages of streams that the dispatch's base does not name, and any lineage that the fields of this event do not record. */
 #define THALWEG_KIND_EXEC_DISPATCH_NAME "exec.dispatch"
 #define THALWEG_KIND_EXEC_DISPATCH_HASH UINT64_C(0x1471b0e7cb5a9c2f)
 #define THALWEG_KIND_EXEC_DISPATCH_WORDS UINT32_C(3)
@@ -717,10 +717,10 @@
 /* The number of the dispatch's base, see `exec.dispatch_base`. */
 #define THALWEG_KIND_EXEC_DISPATCH_AT_BASE_NUMBER UINT32_C(8)
 #define THALWEG_KIND_EXEC_DISPATCH_TYPE_BASE_NUMBER THALWEG_FIELD_U32
-/* Messages read from the base's input. */
+/* Messages read from the stream that the dispatch's base (`exec.dispatch_base`) names as input. */
 #define THALWEG_KIND_EXEC_DISPATCH_AT_READS UINT32_C(12)
 #define THALWEG_KIND_EXEC_DISPATCH_TYPE_READS THALWEG_FIELD_U16
-/* Messages written to the base's output. */
+/* Messages written to the stream that the dispatch's base (`exec.dispatch_base`) names as output. */
 #define THALWEG_KIND_EXEC_DISPATCH_AT_WRITES UINT32_C(14)
 #define THALWEG_KIND_EXEC_DISPATCH_TYPE_WRITES THALWEG_FIELD_U16
 /* Why the dispatch ended. */
@@ -776,10 +776,10 @@
 /* The number of the dispatch's base, see `exec.dispatch_base`. */
 #define THALWEG_KIND_EXEC_DISPATCH_LONG_AT_BASE_NUMBER UINT32_C(16)
 #define THALWEG_KIND_EXEC_DISPATCH_LONG_TYPE_BASE_NUMBER THALWEG_FIELD_U32
-/* Messages read from the base's input. */
+/* Messages read from the stream that the dispatch's base (`exec.dispatch_base`) names as input. */
 #define THALWEG_KIND_EXEC_DISPATCH_LONG_AT_READS UINT32_C(20)
 #define THALWEG_KIND_EXEC_DISPATCH_LONG_TYPE_READS THALWEG_FIELD_U32
-/* Messages written to the base's output. */
+/* Messages written to the stream that the dispatch's base (`exec.dispatch_base`) names as output. */
 #define THALWEG_KIND_EXEC_DISPATCH_LONG_AT_WRITES UINT32_C(24)
 #define THALWEG_KIND_EXEC_DISPATCH_LONG_TYPE_WRITES THALWEG_FIELD_U32
 /* Why the dispatch ended. */
@@ -822,7 +822,7 @@
 #define THALWEG_KIND_EXEC_DISPATCH_LONG_AT_PARENT_OFFSET UINT32_C(40)
 #define THALWEG_KIND_EXEC_DISPATCH_LONG_TYPE_PARENT_OFFSET THALWEG_FIELD_I64
 
-/* Streams of the next dispatch that are neither the input nor the output of that dispatch's base. */
+/* Streams of the next dispatch that its base (`exec.dispatch_base`) does not name. */
 #define THALWEG_KIND_EXEC_DISPATCH_STREAMS_NAME "exec.dispatch_streams"
 #define THALWEG_KIND_EXEC_DISPATCH_STREAMS_HASH UINT64_C(0x1edba76eb9bddd18)
 #define THALWEG_KIND_EXEC_DISPATCH_STREAMS_WORDS UINT32_C(2)
@@ -847,7 +847,7 @@
 #define THALWEG_KIND_EXEC_MESSAGE_WORKED_AT_DURATION_TICKS UINT32_C(16)
 #define THALWEG_KIND_EXEC_MESSAGE_WORKED_TYPE_DURATION_TICKS THALWEG_FIELD_U64
 
-/* Messages that the next dispatch read from a stream other than its base's input. */
+/* Messages that the next dispatch read from a stream that its base (`exec.dispatch_base`) does not name. */
 #define THALWEG_KIND_EXEC_STREAM_READ_NAME "exec.stream_read"
 #define THALWEG_KIND_EXEC_STREAM_READ_HASH UINT64_C(0x5518cc83770cab8c)
 #define THALWEG_KIND_EXEC_STREAM_READ_WORDS UINT32_C(3)
@@ -861,7 +861,7 @@
 #define THALWEG_KIND_EXEC_STREAM_READ_AT_COUNT UINT32_C(16)
 #define THALWEG_KIND_EXEC_STREAM_READ_TYPE_COUNT THALWEG_FIELD_U32
 
-/* Messages that the next dispatch wrote to a stream other than its base's output. */
+/* Messages that the next dispatch wrote to a stream that its base (`exec.dispatch_base`) does not name. */
 #define THALWEG_KIND_EXEC_STREAM_WROTE_NAME "exec.stream_wrote"
 #define THALWEG_KIND_EXEC_STREAM_WROTE_HASH UINT64_C(0xc32e99b931772073)
 #define THALWEG_KIND_EXEC_STREAM_WROTE_WORDS UINT32_C(3)
@@ -874,13 +874,13 @@
 /* The number of messages. */
 #define THALWEG_KIND_EXEC_STREAM_WROTE_AT_COUNT UINT32_C(16)
 #define THALWEG_KIND_EXEC_STREAM_WROTE_TYPE_COUNT THALWEG_FIELD_U32
-/* How the messages descend from messages that this or an earlier dispatch of the task read from the base's input. */
+/* How the messages descend from messages that this or an earlier dispatch of the task read from the stream that its base (`exec.dispatch_base`) names as input. */
 #define THALWEG_KIND_EXEC_STREAM_WROTE_AT_DESCENT UINT32_C(20)
 #define THALWEG_KIND_EXEC_STREAM_WROTE_TYPE_DESCENT THALWEG_FIELD_ENUM
 #define THALWEG_KIND_EXEC_STREAM_WROTE_CHOICE_DESCENT_UNRECORDED UINT32_C(0)
 #define THALWEG_KIND_EXEC_STREAM_WROTE_CHOICE_DESCENT_EACH_FROM_NEXT UINT32_C(1)
 #define THALWEG_KIND_EXEC_STREAM_WROTE_CHOICE_DESCENT_ALL_FROM_ONE UINT32_C(2)
-/* The index of the message that the first message descends from, less the index of the first message read from the base's input. */
+/* The index of the message that the first message descends from, less the index of the first message that the dispatch read from the input stream of its base. */
 #define THALWEG_KIND_EXEC_STREAM_WROTE_AT_PARENT_OFFSET UINT32_C(22)
 #define THALWEG_KIND_EXEC_STREAM_WROTE_TYPE_PARENT_OFFSET THALWEG_FIELD_I16
 
@@ -903,11 +903,11 @@
 /* The number of messages of `stream`. */
 #define THALWEG_KIND_EXEC_DERIVED_AT_COUNT UINT32_C(32)
 #define THALWEG_KIND_EXEC_DERIVED_TYPE_COUNT THALWEG_FIELD_U32
-/* 0: all descend from the same message; 1: each descends from the next message. */
+/* 0: all messages descend from the same message; 1: the k-th message descends from the k-th of as many parent messages. */
 #define THALWEG_KIND_EXEC_DERIVED_AT_STEP UINT32_C(36)
 #define THALWEG_KIND_EXEC_DERIVED_TYPE_STEP THALWEG_FIELD_U32
 
-/* A wait that never ends, because the run is deadlocked. Recorded once for each such wait, up to 1,000, before the run ends. */
+/* A wait that never ends, because the run is deadlocked. Before the run ends, an event is recorded for each wait that never ends, up to 1,000. */
 #define THALWEG_KIND_EXEC_DEADLOCKED_NAME "exec.deadlocked"
 #define THALWEG_KIND_EXEC_DEADLOCKED_HASH UINT64_C(0xd031267a7a987dde)
 #define THALWEG_KIND_EXEC_DEADLOCKED_WORDS UINT32_C(4)
@@ -924,7 +924,7 @@
 #define THALWEG_KIND_EXEC_DEADLOCKED_AT_FOR_ROOM UINT32_C(24)
 #define THALWEG_KIND_EXEC_DEADLOCKED_TYPE_FOR_ROOM THALWEG_FIELD_U8
 
-/* A task ended. The four times add up to the measured part of the task's life (modes metrics and full). */
+/* A task ended. The busy time, the two waiting times and the ready time add up to the measured part of the task's life (modes metrics and full). */
 #define THALWEG_KIND_EXEC_TASK_ENDED_NAME "exec.task_ended"
 #define THALWEG_KIND_EXEC_TASK_ENDED_HASH UINT64_C(0x4b9211049c36bde0)
 #define THALWEG_KIND_EXEC_TASK_ENDED_WORDS UINT32_C(9)
@@ -1047,7 +1047,7 @@
 /* The number of messages that the sizes represent: all up to the last one whose size was measured. */
 #define THALWEG_KIND_EXEC_STREAM_SIZES_AT_MESSAGES UINT32_C(8)
 #define THALWEG_KIND_EXEC_STREAM_SIZES_TYPE_MESSAGES THALWEG_FIELD_U64
-/* The total size of these messages. */
+/* The total size of the messages that the sizes represent. */
 #define THALWEG_KIND_EXEC_STREAM_SIZES_AT_BYTES UINT32_C(16)
 #define THALWEG_KIND_EXEC_STREAM_SIZES_TYPE_BYTES THALWEG_FIELD_U64
 /* The smallest size measured. */
@@ -1122,7 +1122,7 @@
 #define THALWEG_KIND_EXEC_TASK_FAILED_AT_MESSAGE UINT32_C(8)
 #define THALWEG_KIND_EXEC_TASK_FAILED_TYPE_MESSAGE THALWEG_FIELD_STR
 
-/* A task that exists. */
+/* The row of a task. */
 #define THALWEG_ROW_EXEC_TASK_NAME "exec.task"
 #define THALWEG_ROW_EXEC_TASK_HASH UINT64_C(0x05d279995a889a2b)
 /* The state. */
@@ -1152,7 +1152,7 @@
 /* The number of messages that the task wrote. */
 #define THALWEG_ROW_EXEC_TASK_CELL_WRITES UINT32_C(6)
 #define THALWEG_ROW_EXEC_TASK_TYPE_WRITES THALWEG_FIELD_U64
-/* Time it ran. */
+/* The time for which the task ran. */
 #define THALWEG_ROW_EXEC_TASK_CELL_BUSY_TICKS UINT32_C(7)
 #define THALWEG_ROW_EXEC_TASK_TYPE_BUSY_TICKS THALWEG_FIELD_U64
 /* The time for which the task waited for messages. */
@@ -1168,7 +1168,7 @@
 #define THALWEG_ROW_EXEC_TASK_CELL_FAILED UINT32_C(11)
 #define THALWEG_ROW_EXEC_TASK_TYPE_FAILED THALWEG_FIELD_BOOL
 
-/* A stream that exists. */
+/* The row of a stream. */
 #define THALWEG_ROW_EXEC_STREAM_NAME "exec.stream"
 #define THALWEG_ROW_EXEC_STREAM_HASH UINT64_C(0x58f71a8af1134d96)
 /* The stream's name, if it has one. */
@@ -1202,7 +1202,7 @@
 /* The number of messages that the sizes represent: all up to the last one whose size was measured. */
 #define THALWEG_ROW_EXEC_MESSAGE_SIZES_CELL_MESSAGES UINT32_C(0)
 #define THALWEG_ROW_EXEC_MESSAGE_SIZES_TYPE_MESSAGES THALWEG_FIELD_U64
-/* The total size of these messages. */
+/* The total size of the messages that the sizes represent. */
 #define THALWEG_ROW_EXEC_MESSAGE_SIZES_CELL_BYTES UINT32_C(1)
 #define THALWEG_ROW_EXEC_MESSAGE_SIZES_TYPE_BYTES THALWEG_FIELD_U64
 /* The smallest size measured. */
@@ -1300,19 +1300,19 @@
 #define THALWEG_KIND_NET_RECORD_FAILED_NAME "net.record_failed"
 #define THALWEG_KIND_NET_RECORD_FAILED_HASH UINT64_C(0xcc35255eba461932)
 #define THALWEG_KIND_NET_RECORD_FAILED_WORDS UINT32_C(5)
-/* The task that worked on it. */
+/* The task that worked on the record. */
 #define THALWEG_KIND_NET_RECORD_FAILED_AT_TASK UINT32_C(0)
 #define THALWEG_KIND_NET_RECORD_FAILED_TYPE_TASK THALWEG_FIELD_U64
 /* The task's component. */
 #define THALWEG_KIND_NET_RECORD_FAILED_AT_COMPONENT UINT32_C(8)
 #define THALWEG_KIND_NET_RECORD_FAILED_TYPE_COMPONENT THALWEG_FIELD_SITE
-/* The message: its stream … */
+/* The stream of the record, as a message. */
 #define THALWEG_KIND_NET_RECORD_FAILED_AT_STREAM UINT32_C(16)
 #define THALWEG_KIND_NET_RECORD_FAILED_TYPE_STREAM THALWEG_FIELD_U64
-/* … and its number in that stream, from 0. */
+/* The number of the record in this stream, from 0. */
 #define THALWEG_KIND_NET_RECORD_FAILED_AT_INDEX UINT32_C(24)
 #define THALWEG_KIND_NET_RECORD_FAILED_TYPE_INDEX THALWEG_FIELD_U64
-/* Why. */
+/* The reason of the failure. */
 #define THALWEG_KIND_NET_RECORD_FAILED_AT_REASON UINT32_C(32)
 #define THALWEG_KIND_NET_RECORD_FAILED_TYPE_REASON THALWEG_FIELD_STR
 
@@ -1320,17 +1320,17 @@
 #define THALWEG_KIND_NET_RECORD_HELD_NAME "net.record_held"
 #define THALWEG_KIND_NET_RECORD_HELD_HASH UINT64_C(0xeff000e882886a2d)
 #define THALWEG_KIND_NET_RECORD_HELD_WORDS UINT32_C(3)
-/* The task that keeps it. */
+/* The task that keeps the record. */
 #define THALWEG_KIND_NET_RECORD_HELD_AT_TASK UINT32_C(0)
 #define THALWEG_KIND_NET_RECORD_HELD_TYPE_TASK THALWEG_FIELD_U64
-/* The message: its stream … */
+/* The stream of the record, as a message. */
 #define THALWEG_KIND_NET_RECORD_HELD_AT_STREAM UINT32_C(8)
 #define THALWEG_KIND_NET_RECORD_HELD_TYPE_STREAM THALWEG_FIELD_U64
-/* … and its number in that stream, from 0. */
+/* The number of the record in this stream, from 0. */
 #define THALWEG_KIND_NET_RECORD_HELD_AT_INDEX UINT32_C(16)
 #define THALWEG_KIND_NET_RECORD_HELD_TYPE_INDEX THALWEG_FIELD_U64
 
-/* A type of records that the task reads: recorded before the first record of it that is described. */
+/* A type of records that the task reads: recorded before the task describes the first record of the type. */
 #define THALWEG_KIND_NET_RECORD_TYPE_NAME "net.record_type"
 #define THALWEG_KIND_NET_RECORD_TYPE_HASH UINT64_C(0xd6b1a60f00df7115)
 #define THALWEG_KIND_NET_RECORD_TYPE_WORDS UINT32_C(2)
@@ -1340,11 +1340,11 @@
 /* The type's number in this run. */
 #define THALWEG_KIND_NET_RECORD_TYPE_AT_RECORD_TYPE UINT32_C(8)
 #define THALWEG_KIND_NET_RECORD_TYPE_TYPE_RECORD_TYPE THALWEG_FIELD_U32
-/* Its labels, tags first, and each group as files show it; of more than 200 bytes the first 200. */
+/* The labels of the type as files show them, tags first; only the first 200 bytes of a longer text. */
 #define THALWEG_KIND_NET_RECORD_TYPE_AT_LABELS UINT32_C(12)
 #define THALWEG_KIND_NET_RECORD_TYPE_TYPE_LABELS THALWEG_FIELD_STR
 
-/* What the record is on which a box begins to work. Recorded where records take long against recording it: see `exec.clock_budget`. */
+/* Describes the record on which a box begins to work. Recorded only where the box takes much longer for a record than recording this event takes: see `exec.clock_budget`. */
 #define THALWEG_KIND_NET_RECORD_DESCRIBED_NAME "net.record_described"
 #define THALWEG_KIND_NET_RECORD_DESCRIBED_HASH UINT64_C(0x8f1f87694edc8132)
 #define THALWEG_KIND_NET_RECORD_DESCRIBED_WORDS UINT32_C(7)
@@ -1354,19 +1354,19 @@
 /* The record's index in the stream that the task reads. */
 #define THALWEG_KIND_NET_RECORD_DESCRIBED_AT_INDEX UINT32_C(8)
 #define THALWEG_KIND_NET_RECORD_DESCRIBED_TYPE_INDEX THALWEG_FIELD_U64
-/* The number of its type. */
+/* The number of the record's type. */
 #define THALWEG_KIND_NET_RECORD_DESCRIBED_AT_RECORD_TYPE UINT32_C(16)
 #define THALWEG_KIND_NET_RECORD_DESCRIBED_TYPE_RECORD_TYPE THALWEG_FIELD_U32
-/* The bytes of its values, without those that only a library understands. */
+/* The bytes of the record's values, without values that only a library understands. */
 #define THALWEG_KIND_NET_RECORD_DESCRIBED_AT_SIZE_BYTES UINT32_C(24)
 #define THALWEG_KIND_NET_RECORD_DESCRIBED_TYPE_SIZE_BYTES THALWEG_FIELD_U64
-/* The value of the first of its tags, in the order of the type's labels; 0 without a tag. */
+/* The value of the record's first tag, in the order of the type's labels; 0 without a tag. */
 #define THALWEG_KIND_NET_RECORD_DESCRIBED_AT_TAG_0 UINT32_C(32)
 #define THALWEG_KIND_NET_RECORD_DESCRIBED_TYPE_TAG_0 THALWEG_FIELD_I64
-/* That of the second. */
+/* The value of the record's second tag; 0 without a second tag. */
 #define THALWEG_KIND_NET_RECORD_DESCRIBED_AT_TAG_1 UINT32_C(40)
 #define THALWEG_KIND_NET_RECORD_DESCRIBED_TYPE_TAG_1 THALWEG_FIELD_I64
-/* That of the third. */
+/* The value of the record's third tag; 0 without a third tag. */
 #define THALWEG_KIND_NET_RECORD_DESCRIBED_AT_TAG_2 UINT32_C(48)
 #define THALWEG_KIND_NET_RECORD_DESCRIBED_TYPE_TAG_2 THALWEG_FIELD_I64
 
@@ -1389,42 +1389,42 @@
 #define THALWEG_KIND_TUNER_DECIDED_CHOICE_WHAT_PINNED UINT32_C(6)
 #define THALWEG_KIND_TUNER_DECIDED_CHOICE_WHAT_ADVISED UINT32_C(7)
 #define THALWEG_KIND_TUNER_DECIDED_CHOICE_WHAT_ENDED UINT32_C(8)
-/* By which part the goal was expected to become better; not a number: not known. */
+/* The expected gain: the part by which the goal was expected to become better; not a number if unknown. */
 #define THALWEG_KIND_TUNER_DECIDED_AT_PREDICTED UINT32_C(16)
 #define THALWEG_KIND_TUNER_DECIDED_TYPE_PREDICTED THALWEG_FIELD_F64
-/* By which part it became better in the trial. */
+/* The gain measured in the trial: the part by which the goal became better. */
 #define THALWEG_KIND_TUNER_DECIDED_AT_GAIN UINT32_C(24)
 #define THALWEG_KIND_TUNER_DECIDED_TYPE_GAIN THALWEG_FIELD_F64
-/* It is at least this, in 99 of 100 cases. */
+/* The lower bound of the gain, with a confidence of 99 %. */
 #define THALWEG_KIND_TUNER_DECIDED_AT_LEAST UINT32_C(32)
 #define THALWEG_KIND_TUNER_DECIDED_TYPE_LEAST THALWEG_FIELD_F64
-/* It is at most this. */
+/* The upper bound of the gain. */
 #define THALWEG_KIND_TUNER_DECIDED_AT_MOST UINT32_C(40)
 #define THALWEG_KIND_TUNER_DECIDED_TYPE_MOST THALWEG_FIELD_F64
-/* Pairs of windows that were compared. */
+/* The number of pairs of windows that the trial compared. */
 #define THALWEG_KIND_TUNER_DECIDED_AT_PAIRS UINT32_C(48)
 #define THALWEG_KIND_TUNER_DECIDED_TYPE_PAIRS THALWEG_FIELD_U32
-/* What changes, in words. */
+/* The change that the tuner decided about, in words. */
 #define THALWEG_KIND_TUNER_DECIDED_AT_CHANGE UINT32_C(52)
 #define THALWEG_KIND_TUNER_DECIDED_TYPE_CHANGE THALWEG_FIELD_STR
-/* The values that it sets, as `NAME=VALUE`. */
+/* The settings' values that the change sets, as `NAME=VALUE`. */
 #define THALWEG_KIND_TUNER_DECIDED_AT_VALUES UINT32_C(56)
 #define THALWEG_KIND_TUNER_DECIDED_TYPE_VALUES THALWEG_FIELD_STR
-/* The values that take it back. */
+/* The settings' values that undo the change, as `NAME=VALUE`. */
 #define THALWEG_KIND_TUNER_DECIDED_AT_BACK UINT32_C(60)
 #define THALWEG_KIND_TUNER_DECIDED_TYPE_BACK THALWEG_FIELD_STR
-/* The model or rule that proposed it. */
+/* The model or rule that proposed the change. */
 #define THALWEG_KIND_TUNER_DECIDED_AT_MODEL UINT32_C(64)
 #define THALWEG_KIND_TUNER_DECIDED_TYPE_MODEL THALWEG_FIELD_STR
 /* The reason for the decision. */
 #define THALWEG_KIND_TUNER_DECIDED_AT_WHY UINT32_C(68)
 #define THALWEG_KIND_TUNER_DECIDED_TYPE_WHY THALWEG_FIELD_STR
 
-/* The sources rest from now on, or go on, as a command asked for. */
+/* A command paused the run's sources, or let them continue. */
 #define THALWEG_KIND_CONTROL_PAUSED_NAME "control.paused"
 #define THALWEG_KIND_CONTROL_PAUSED_HASH UINT64_C(0xc49a31c9592edb2c)
 #define THALWEG_KIND_CONTROL_PAUSED_WORDS UINT32_C(1)
-/* They rest. */
+/* Whether the sources are paused. */
 #define THALWEG_KIND_CONTROL_PAUSED_AT_PAUSED UINT32_C(0)
 #define THALWEG_KIND_CONTROL_PAUSED_TYPE_PAUSED THALWEG_FIELD_BOOL
 

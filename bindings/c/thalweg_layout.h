@@ -4,7 +4,7 @@
 
 #include <stdint.h>
 
-/* The version of every file of a space. A reader refuses a later one. */
+/* The version of every file of a space. A reader refuses a file with a later version. */
 #define THALWEG_VERSION UINT32_C(1)
 /* A page: the size of every file's header. */
 #define THALWEG_PAGE UINT32_C(4096)
@@ -34,7 +34,7 @@
 #define THALWEG_IDENTITY_ANCHOR_SECOND UINT32_C(128)
 /* State: 1 running, 2 finished. Starts a line. */
 #define THALWEG_IDENTITY_STATE UINT32_C(192)
-/* The number of writers so far; their numbers are 1 to this. */
+/* The number of writers so far. Writers are numbered from 1, so this is also the last writer's number. */
 #define THALWEG_IDENTITY_WRITERS UINT32_C(200)
 /* The number of settings. */
 #define THALWEG_IDENTITY_SETTINGS UINT32_C(208)
@@ -126,7 +126,7 @@
 #define THALWEG_LINK_MAGIC UINT32_C(0)
 /* Version (low half). */
 #define THALWEG_LINK_VERSION UINT32_C(8)
-/* The directory: length as a word, then bytes. Its last part is `thalweg-` and the space's UUID in hexadecimal. */
+/* The directory: length as a word, then bytes. The last part of the path is `thalweg-` and the space's UUID in hexadecimal. */
 #define THALWEG_LINK_PATH UINT32_C(16)
 /* The most bytes of the directory's path. */
 #define THALWEG_LINK_PATH_BYTES UINT32_C(4072)
@@ -138,7 +138,7 @@
 #define THALWEG_LATEST_FIRST UINT32_C(16)
 /* The event's sequence. */
 #define THALWEG_LATEST_SEQUENCE UINT32_C(24)
-/* The first words of its arguments. */
+/* The first words of the event's arguments. */
 #define THALWEG_LATEST_ARGUMENTS UINT32_C(32)
 /* The number of words of arguments that the line can hold. */
 #define THALWEG_LATEST_ARGUMENT_WORDS UINT32_C(4)
@@ -160,7 +160,7 @@
 #define THALWEG_EVENT_KIND_PADDING UINT32_C(0)
 /* Two words: the second is a full time, whose high half applies to the following events of this block. */
 #define THALWEG_EVENT_KIND_FULL_TIME UINT32_C(1)
-/* The writer of the following events: four words, which are this one, the number and thread of the writer (as in the element's header), the id of the writer's name, and the sequence of the writer's first event. This event has no sequence. It is written when a writer takes over the element, and at the start of each of this writer's blocks; a block without this event is the first writer's. */
+/* The writer of the following events: four words, which are this one, the number and thread of the writer (as in the element's header), the id of the writer's name, and the sequence of the writer's first event. An event of this kind has no sequence. An event of kind 2 is written when a writer takes over the element, and at the start of each of this writer's blocks; a block without such an event is the first writer's. */
 #define THALWEG_EVENT_KIND_OWNER UINT32_C(2)
 /* Words of an event that names the writer. */
 #define THALWEG_EVENT_OWNER_WORDS UINT32_C(4)
@@ -266,7 +266,7 @@
 #define THALWEG_MAILBOX_SLOT_BYTES UINT32_C(4096)
 /* The number of slots. */
 #define THALWEG_MAILBOX_SLOT_COUNT UINT32_C(64)
-/* State of a slot. */
+/* The state of a slot: one of the constants `FREE` to `FAILED`. */
 #define THALWEG_MAILBOX_STATE UINT32_C(0)
 /* The command's number. */
 #define THALWEG_MAILBOX_ID UINT32_C(8)

@@ -44,8 +44,8 @@ KINDS = {
         "pattern": Field("pattern", layout.FIELD_STR, 0, "", {}, "The pattern of the probes' names."),
         "on": Field("on", layout.FIELD_BOOL, 4, "", {}, "Whether the probes were switched on."),
         "probes": Field("probes", layout.FIELD_U32, 8, "", {}, "The number of probes that match the pattern now."),
-        "pid": Field("pid", layout.FIELD_U32, 12, "", {}, "The process that switched them."),
-        "user": Field("user", layout.FIELD_U32, 16, "", {}, "The user that switched them."),
+        "pid": Field("pid", layout.FIELD_U32, 12, "", {}, "The process that switched the probes."),
+        "user": Field("user", layout.FIELD_U32, 16, "", {}, "The user that switched the probes."),
     }),
     "space.command_adopted": Kind("space.command_adopted", 0x32c4c6a550a5ca80, 4, "A command was adopted.", {
         "command": Field("command", layout.FIELD_U64, 0, "", {}, "The command's number."),
@@ -79,8 +79,8 @@ KINDS = {
     "path.operation_completed": Kind("path.operation_completed", 0x9c87d8b9f326b67a, 4, "An operation went through a path.", {
         "operation": Field("operation", layout.FIELD_NAME, 0, "", {}, "Which operation."),
         "started": Field("started", layout.FIELD_U64, 8, "ticks", {}, "When it began."),
-        "first": Field("first", layout.FIELD_U64, 16, "", {}, "Its first parameter."),
-        "second": Field("second", layout.FIELD_U64, 24, "", {}, "Its second parameter."),
+        "first": Field("first", layout.FIELD_U64, 16, "", {}, "The operation's first parameter."),
+        "second": Field("second", layout.FIELD_U64, 24, "", {}, "The operation's second parameter."),
     }),
     "probe.called": Kind("probe.called", 0x0d0e6d8a3a0f8962, 2, "A call ended (at this event's time).", {
         "operation": Field("operation", layout.FIELD_U32, 0, "", {}, "The operation: a site of the catalog."),
@@ -167,8 +167,8 @@ KINDS = {
         "worker": Field("worker", layout.FIELD_U32, 0, "", {}, "The worker."),
         "busy_ticks": Field("busy_ticks", layout.FIELD_U64, 8, "ticks", {}, "The time in which the worker dispatched tasks, with the short gaps between dispatches."),
         "waiting_ticks": Field("waiting_ticks", layout.FIELD_U64, 16, "ticks", {}, "The time in which the worker had no ready task, without the time in which it was parked."),
-        "own_ticks": Field("own_ticks", layout.FIELD_U64, 24, "ticks", {}, "The measured time of the worker's own work between dispatches and waits, as waking other workers or moving tasks."),
-        "kept_ticks": Field("kept_ticks", layout.FIELD_U64, 32, "ticks", {}, "The time in which the worker could have run but had no processor, if the worker noticed it at once; none of the other three times includes this time."),
+        "own_ticks": Field("own_ticks", layout.FIELD_U64, 24, "ticks", {}, "The measured time of the worker's own work between dispatches and waits, such as waking other workers or moving tasks."),
+        "kept_ticks": Field("kept_ticks", layout.FIELD_U64, 32, "ticks", {}, "The time in which the worker could have run but had no processor, if the worker noticed it at once; the busy time, the waiting time and the time of own work do not include this time."),
     }),
     "exec.kept": Kind("exec.kept", 0x64baf84b137eb3da, 3, "A worker could have run but had no processor for this duration: in the dispatch or wait that ends with the next event, or in the worker's own work that ends with this event.", {
         "worker": Field("worker", layout.FIELD_U32, 0, "", {}, "The worker."),
@@ -186,20 +186,20 @@ KINDS = {
         "kernel_ns": Field("kernel_ns", layout.FIELD_U64, 56, "ns", {}, "The time that the thread ran in the kernel; 18446744073709551615: not measured."),
         "faults": Field("faults", layout.FIELD_U64, 64, "pages", {}, "The number of page faults of the thread."),
     }),
-    "exec.thread_sampled": Kind("exec.thread_sampled", 0x968d7f3ded50f605, 9, "What a thread did in a task since the last such event, as another thread sampled it at intervals (modes metrics and full).", {
+    "exec.thread_sampled": Kind("exec.thread_sampled", 0x968d7f3ded50f605, 9, "What a thread did in a task since the last event of this kind about the thread and the task, as another thread sampled it at intervals (modes metrics and full).", {
         "worker": Field("worker", layout.FIELD_U32, 0, "", {}, "The worker; 4294967295: a thread of a task's own."),
         "task": Field("task", layout.FIELD_U64, 8, "", {}, "The task."),
         "doing": Field("doing", layout.FIELD_ENUM, 16, "", {"runs": 0, "lock": 1, "read": 2, "write": 3, "sleep": 4, "page_fault": 5, "other": 6}, "What the thread did."),
-        "source": Field("source", layout.FIELD_ENUM, 17, "", {"call": 0, "function": 1, "state": 2, "nothing": 3}, "The source from which the sampler knows what the thread did."),
+        "source": Field("source", layout.FIELD_ENUM, 17, "", {"call": 0, "function": 1, "state": 2, "nothing": 3}, "The file of the kernel from which the sampler knows what the thread did."),
         "looks": Field("looks", layout.FIELD_U32, 20, "times", {}, "The number of samples that found the thread doing this."),
-        "interval_ticks": Field("interval_ticks", layout.FIELD_U64, 24, "ticks", {}, "The time that these samples represent: each sample represents the time since the previous sample."),
-        "cpu_ns": Field("cpu_ns", layout.FIELD_U64, 32, "ns", {}, "The time in this interval for which the thread had a processor."),
-        "delayed_ns": Field("delayed_ns", layout.FIELD_U64, 40, "ns", {}, "The time in this interval for which the thread could have run but had no processor."),
+        "interval_ticks": Field("interval_ticks", layout.FIELD_U64, 24, "ticks", {}, "The time that the samples in this event represent: each sample represents the time since the previous sample."),
+        "cpu_ns": Field("cpu_ns", layout.FIELD_U64, 32, "ns", {}, "The time for which the thread had a processor in the time that the samples in this event represent."),
+        "delayed_ns": Field("delayed_ns", layout.FIELD_U64, 40, "ns", {}, "The time for which the thread could have run but had no processor in the time that the samples in this event represent."),
         "on": Field("on", layout.FIELD_U64, 48, "", {}, "The address of the lock, or the file descriptor, that the thread waits for; 0: not known."),
         "asleep_ticks": Field("asleep_ticks", layout.FIELD_U64, 56, "ticks", {}, "The time for which samples have found the thread asleep in the same dispatch; 0: the last sample found it running, or there was none."),
         "holder": Field("holder", layout.FIELD_U64, 64, "", {}, "The task whose thread holds the lock, if the lock records its holder; else 0."),
     }),
-    "exec.dispatch_used": Kind("exec.dispatch_used", 0x39fa2d0ec1cfbf92, 5, "The processor time of a dispatch of a millisecond or more. This event precedes the event of that dispatch.", {
+    "exec.dispatch_used": Kind("exec.dispatch_used", 0x39fa2d0ec1cfbf92, 5, "The processor time of a dispatch of a millisecond or more. This event precedes the event of the measured dispatch.", {
         "worker": Field("worker", layout.FIELD_U32, 0, "", {}, "The worker; 4294967295: a thread of the task's own."),
         "task": Field("task", layout.FIELD_U64, 8, "", {}, "The task."),
         "duration_ticks": Field("duration_ticks", layout.FIELD_U64, 16, "ticks", {}, "The duration of the dispatch, without the time in which its thread is known to have had no processor."),
@@ -214,14 +214,14 @@ KINDS = {
         "sampling_ns": Field("sampling_ns", layout.FIELD_U64, 32, "ns", {}, "The time spent sampling threads."),
         "looks": Field("looks", layout.FIELD_U64, 40, "times", {}, "The number of times that threads were sampled."),
     }),
-    "exec.task_created": Kind("exec.task_created", 0xe60dd9cf0b88626e, 8, "A task was created, with a stream that it reads and one that it writes, if it has them. These two streams get no `exec.stream_opened`; the task's other streams do. This event may also be the base of dispatches, like an `exec.dispatch_base` with no message read or written yet.", {
+    "exec.task_created": Kind("exec.task_created", 0xe60dd9cf0b88626e, 8, "A task was created, with a stream that it reads and one that it writes, if it has them. The streams in this event get no `exec.stream_opened`; the task's other streams do. This event may also be the base of dispatches, like an `exec.dispatch_base` with no message read or written yet.", {
         "task": Field("task", layout.FIELD_U64, 0, "", {}, "The task."),
         "component": Field("component", layout.FIELD_SITE, 8, "", {}, "The component of the network that the task belongs to."),
         "parent": Field("parent", layout.FIELD_U64, 16, "", {}, "The task that created this task by unfolding the network, or 0."),
         "replica": Field("replica", layout.FIELD_U64, 24, "", {}, "The number of the component's replica that the task belongs to."),
         "one_to_one": Field("one_to_one", layout.FIELD_BOOL, 32, "", {}, "Whether the k-th message that the task writes descends from the k-th message that it reads."),
         "blocking": Field("blocking", layout.FIELD_BOOL, 33, "", {}, "Whether the task has a thread of its own."),
-        "capacity": Field("capacity", layout.FIELD_U16, 34, "messages", {}, "The capacity of each of these streams."),
+        "capacity": Field("capacity", layout.FIELD_U16, 34, "messages", {}, "The capacity of each of the two streams in this event."),
         "worker": Field("worker", layout.FIELD_U32, 36, "", {}, "The task's worker; 4294967295: a thread of its own; 4294967294: given by `exec.task_mapped`."),
         "input": Field("input", layout.FIELD_U64, 40, "", {}, "A stream that the task reads, or 0."),
         "output": Field("output", layout.FIELD_U64, 48, "", {}, "A stream that the task writes and that no task reads yet, or 0."),
@@ -246,12 +246,12 @@ KINDS = {
         "output": Field("output", layout.FIELD_U64, 32, "", {}, "A stream that the task writes, or 0."),
         "first_written": Field("first_written", layout.FIELD_U64, 40, "", {}, "The index of the next message that the task writes to the output."),
     }),
-    "exec.dispatch": Kind("exec.dispatch", 0x1471b0e7cb5a9c2f, 3, "A dispatch ended (at this event's time). The events `exec.stream_read`, `exec.stream_wrote` and `exec.derived` just before it record the messages of streams other than those of the base, and any lineage that the fields here do not record.", {
+    "exec.dispatch": Kind("exec.dispatch", 0x1471b0e7cb5a9c2f, 3, "A dispatch ended (at this event's time). The events `exec.stream_read`, `exec.stream_wrote` and `exec.derived` just before this event record the messages of streams that the dispatch's base does not name, and any lineage that the fields of this event do not record.", {
         "duration_ticks": Field("duration_ticks", layout.FIELD_U32, 0, "ticks", {}, "The duration of the dispatch."),
         "ready_ticks": Field("ready_ticks", layout.FIELD_U32, 4, "ticks", {}, "The time for which the task had been ready when the dispatch began."),
         "base_number": Field("base_number", layout.FIELD_U32, 8, "", {}, "The number of the dispatch's base, see `exec.dispatch_base`."),
-        "reads": Field("reads", layout.FIELD_U16, 12, "messages", {}, "Messages read from the base's input."),
-        "writes": Field("writes", layout.FIELD_U16, 14, "messages", {}, "Messages written to the base's output."),
+        "reads": Field("reads", layout.FIELD_U16, 12, "messages", {}, "Messages read from the stream that the dispatch's base (`exec.dispatch_base`) names as input."),
+        "writes": Field("writes", layout.FIELD_U16, 14, "messages", {}, "Messages written to the stream that the dispatch's base (`exec.dispatch_base`) names as output."),
         "outcome": Field("outcome", layout.FIELD_ENUM, 16, "", {"blocked_input": 0, "blocked_output": 1, "yielded": 2, "ended": 3}, "Why the dispatch ended."),
         "waits_for": Field("waits_for", layout.FIELD_ENUM, 17, "", {"none": 0, "input": 1, "output": 2, "named": 3}, "The stream that the task has waited for since the dispatch ended."),
         "cause": Field("cause", layout.FIELD_ENUM, 18, "", {"created": 0, "input": 1, "room": 2, "yield": 3, "end": 4, "unrecorded": 5}, "The cause that had made the task ready."),
@@ -263,8 +263,8 @@ KINDS = {
         "duration_ticks": Field("duration_ticks", layout.FIELD_U64, 0, "ticks", {}, "The duration of the dispatch."),
         "ready_ticks": Field("ready_ticks", layout.FIELD_U64, 8, "ticks", {}, "The time for which the task had been ready when the dispatch began."),
         "base_number": Field("base_number", layout.FIELD_U32, 16, "", {}, "The number of the dispatch's base, see `exec.dispatch_base`."),
-        "reads": Field("reads", layout.FIELD_U32, 20, "messages", {}, "Messages read from the base's input."),
-        "writes": Field("writes", layout.FIELD_U32, 24, "messages", {}, "Messages written to the base's output."),
+        "reads": Field("reads", layout.FIELD_U32, 20, "messages", {}, "Messages read from the stream that the dispatch's base (`exec.dispatch_base`) names as input."),
+        "writes": Field("writes", layout.FIELD_U32, 24, "messages", {}, "Messages written to the stream that the dispatch's base (`exec.dispatch_base`) names as output."),
         "outcome": Field("outcome", layout.FIELD_ENUM, 28, "", {"blocked_input": 0, "blocked_output": 1, "yielded": 2, "ended": 3}, "Why the dispatch ended."),
         "waits_for": Field("waits_for", layout.FIELD_ENUM, 29, "", {"none": 0, "input": 1, "output": 2, "named": 3}, "The stream that the task has waited for since the dispatch ended."),
         "cause": Field("cause", layout.FIELD_ENUM, 30, "", {"created": 0, "input": 1, "room": 2, "yield": 3, "end": 4, "unrecorded": 5}, "The cause that had made the task ready."),
@@ -272,7 +272,7 @@ KINDS = {
         "descent": Field("descent", layout.FIELD_ENUM, 32, "", {"unrecorded": 0, "each_from_next": 1, "all_from_one": 2}, "How the written messages descend from messages read."),
         "parent_offset": Field("parent_offset", layout.FIELD_I64, 40, "", {}, "The index of the message that the first written message descends from, less the index of the first message read."),
     }),
-    "exec.dispatch_streams": Kind("exec.dispatch_streams", 0x1edba76eb9bddd18, 2, "Streams of the next dispatch that are neither the input nor the output of that dispatch's base.", {
+    "exec.dispatch_streams": Kind("exec.dispatch_streams", 0x1edba76eb9bddd18, 2, "Streams of the next dispatch that its base (`exec.dispatch_base`) does not name.", {
         "waits_for": Field("waits_for", layout.FIELD_U64, 0, "", {}, "The stream that the task has waited for since the dispatch ended, or 0."),
         "ready_by": Field("ready_by", layout.FIELD_U64, 8, "", {}, "The stream that had made the task ready, or 0."),
     }),
@@ -281,17 +281,17 @@ KINDS = {
         "index": Field("index", layout.FIELD_U64, 8, "", {}, "The message's index in the stream that the task reads."),
         "duration_ticks": Field("duration_ticks", layout.FIELD_U64, 16, "ticks", {}, "The duration."),
     }),
-    "exec.stream_read": Kind("exec.stream_read", 0x5518cc83770cab8c, 3, "Messages that the next dispatch read from a stream other than its base's input.", {
+    "exec.stream_read": Kind("exec.stream_read", 0x5518cc83770cab8c, 3, "Messages that the next dispatch read from a stream that its base (`exec.dispatch_base`) does not name.", {
         "stream": Field("stream", layout.FIELD_U64, 0, "", {}, "The stream."),
         "first": Field("first", layout.FIELD_U64, 8, "", {}, "The index of the first message, counted from 0."),
         "count": Field("count", layout.FIELD_U32, 16, "messages", {}, "The number of messages."),
     }),
-    "exec.stream_wrote": Kind("exec.stream_wrote", 0xc32e99b931772073, 3, "Messages that the next dispatch wrote to a stream other than its base's output.", {
+    "exec.stream_wrote": Kind("exec.stream_wrote", 0xc32e99b931772073, 3, "Messages that the next dispatch wrote to a stream that its base (`exec.dispatch_base`) does not name.", {
         "stream": Field("stream", layout.FIELD_U64, 0, "", {}, "The stream."),
         "first": Field("first", layout.FIELD_U64, 8, "", {}, "The index of the first message, counted from 0."),
         "count": Field("count", layout.FIELD_U32, 16, "messages", {}, "The number of messages."),
-        "descent": Field("descent", layout.FIELD_ENUM, 20, "", {"unrecorded": 0, "each_from_next": 1, "all_from_one": 2}, "How the messages descend from messages that this or an earlier dispatch of the task read from the base's input."),
-        "parent_offset": Field("parent_offset", layout.FIELD_I16, 22, "", {}, "The index of the message that the first message descends from, less the index of the first message read from the base's input."),
+        "descent": Field("descent", layout.FIELD_ENUM, 20, "", {"unrecorded": 0, "each_from_next": 1, "all_from_one": 2}, "How the messages descend from messages that this or an earlier dispatch of the task read from the stream that its base (`exec.dispatch_base`) names as input."),
+        "parent_offset": Field("parent_offset", layout.FIELD_I16, 22, "", {}, "The index of the message that the first message descends from, less the index of the first message that the dispatch read from the input stream of its base."),
     }),
     "exec.derived": Kind("exec.derived", 0x1aacdc242d31c0df, 5, "Lineage: message `first + k` of `stream` descends from message `parent_first + k * step` of `parent_stream`.", {
         "stream": Field("stream", layout.FIELD_U64, 0, "", {}, "The stream written."),
@@ -299,15 +299,15 @@ KINDS = {
         "parent_stream": Field("parent_stream", layout.FIELD_U64, 16, "", {}, "The stream read."),
         "parent_first": Field("parent_first", layout.FIELD_U64, 24, "", {}, "The index of the message that the first message written descends from."),
         "count": Field("count", layout.FIELD_U32, 32, "messages", {}, "The number of messages of `stream`."),
-        "step": Field("step", layout.FIELD_U32, 36, "", {}, "0: all descend from the same message; 1: each descends from the next message."),
+        "step": Field("step", layout.FIELD_U32, 36, "", {}, "0: all messages descend from the same message; 1: the k-th message descends from the k-th of as many parent messages."),
     }),
-    "exec.deadlocked": Kind("exec.deadlocked", 0xd031267a7a987dde, 4, "A wait that never ends, because the run is deadlocked. Recorded once for each such wait, up to 1,000, before the run ends.", {
+    "exec.deadlocked": Kind("exec.deadlocked", 0xd031267a7a987dde, 4, "A wait that never ends, because the run is deadlocked. Before the run ends, an event is recorded for each wait that never ends, up to 1,000.", {
         "task": Field("task", layout.FIELD_U64, 0, "", {}, "The task that waits."),
         "stream": Field("stream", layout.FIELD_U64, 8, "", {}, "The stream that the task waits for, maybe one of several."),
         "peer": Field("peer", layout.FIELD_U64, 16, "", {}, "The task at the stream's other end."),
         "for_room": Field("for_room", layout.FIELD_U8, 24, "", {}, "1: the task waits for room; 0: the task waits for a message."),
     }),
-    "exec.task_ended": Kind("exec.task_ended", 0x4b9211049c36bde0, 9, "A task ended. The four times add up to the measured part of the task's life (modes metrics and full).", {
+    "exec.task_ended": Kind("exec.task_ended", 0x4b9211049c36bde0, 9, "A task ended. The busy time, the two waiting times and the ready time add up to the measured part of the task's life (modes metrics and full).", {
         "task": Field("task", layout.FIELD_U64, 0, "", {}, "The task."),
         "busy_ticks": Field("busy_ticks", layout.FIELD_U64, 8, "ticks", {}, "The time for which the task ran."),
         "input_wait_ticks": Field("input_wait_ticks", layout.FIELD_U64, 16, "ticks", {}, "The time for which the task waited for messages."),
@@ -349,7 +349,7 @@ KINDS = {
     "exec.stream_sizes": Kind("exec.stream_sizes", 0xda32fec8c30d30c1, 6, "The measured sizes of a stream's messages; recorded when both ends of the stream are closed, before `exec.stream_closed`.", {
         "stream": Field("stream", layout.FIELD_U64, 0, "", {}, "The stream."),
         "messages": Field("messages", layout.FIELD_U64, 8, "messages", {}, "The number of messages that the sizes represent: all up to the last one whose size was measured."),
-        "bytes": Field("bytes", layout.FIELD_U64, 16, "B", {}, "The total size of these messages."),
+        "bytes": Field("bytes", layout.FIELD_U64, 16, "B", {}, "The total size of the messages that the sizes represent."),
         "least": Field("least", layout.FIELD_U64, 24, "B", {}, "The smallest size measured."),
         "most": Field("most", layout.FIELD_U64, 32, "B", {}, "The largest size measured."),
         "scale": Field("scale", layout.FIELD_U64, 40, "", {}, "The bounds of the buckets of `exec.stream_size_counts`, coded as in the live row `exec.message_sizes`."),
@@ -383,47 +383,47 @@ KINDS = {
         "stream": Field("stream", layout.FIELD_U64, 0, "", {}, "The stream."),
     }),
     "net.record_failed": Kind("net.record_failed", 0xcc35255eba461932, 5, "A record failed and left the network.", {
-        "task": Field("task", layout.FIELD_U64, 0, "", {}, "The task that worked on it."),
+        "task": Field("task", layout.FIELD_U64, 0, "", {}, "The task that worked on the record."),
         "component": Field("component", layout.FIELD_SITE, 8, "", {}, "The task's component."),
-        "stream": Field("stream", layout.FIELD_U64, 16, "", {}, "The message: its stream …"),
-        "index": Field("index", layout.FIELD_U64, 24, "", {}, "… and its number in that stream, from 0."),
-        "reason": Field("reason", layout.FIELD_STR, 32, "", {}, "Why."),
+        "stream": Field("stream", layout.FIELD_U64, 16, "", {}, "The stream of the record, as a message."),
+        "index": Field("index", layout.FIELD_U64, 24, "", {}, "The number of the record in this stream, from 0."),
+        "reason": Field("reason", layout.FIELD_STR, 32, "", {}, "The reason of the failure."),
     }),
     "net.record_held": Kind("net.record_held", 0xeff000e882886a2d, 3, "A component keeps a record beyond the dispatch in which it read it, and sends it on later.", {
-        "task": Field("task", layout.FIELD_U64, 0, "", {}, "The task that keeps it."),
-        "stream": Field("stream", layout.FIELD_U64, 8, "", {}, "The message: its stream …"),
-        "index": Field("index", layout.FIELD_U64, 16, "", {}, "… and its number in that stream, from 0."),
+        "task": Field("task", layout.FIELD_U64, 0, "", {}, "The task that keeps the record."),
+        "stream": Field("stream", layout.FIELD_U64, 8, "", {}, "The stream of the record, as a message."),
+        "index": Field("index", layout.FIELD_U64, 16, "", {}, "The number of the record in this stream, from 0."),
     }),
-    "net.record_type": Kind("net.record_type", 0xd6b1a60f00df7115, 2, "A type of records that the task reads: recorded before the first record of it that is described.", {
+    "net.record_type": Kind("net.record_type", 0xd6b1a60f00df7115, 2, "A type of records that the task reads: recorded before the task describes the first record of the type.", {
         "task": Field("task", layout.FIELD_U64, 0, "", {}, "The task."),
         "record_type": Field("record_type", layout.FIELD_U32, 8, "", {}, "The type's number in this run."),
-        "labels": Field("labels", layout.FIELD_STR, 12, "", {}, "Its labels, tags first, and each group as files show it; of more than 200 bytes the first 200."),
+        "labels": Field("labels", layout.FIELD_STR, 12, "", {}, "The labels of the type as files show them, tags first; only the first 200 bytes of a longer text."),
     }),
-    "net.record_described": Kind("net.record_described", 0x8f1f87694edc8132, 7, "What the record is on which a box begins to work. Recorded where records take long against recording it: see `exec.clock_budget`.", {
+    "net.record_described": Kind("net.record_described", 0x8f1f87694edc8132, 7, "Describes the record on which a box begins to work. Recorded only where the box takes much longer for a record than recording this event takes: see `exec.clock_budget`.", {
         "task": Field("task", layout.FIELD_U64, 0, "", {}, "The task."),
         "index": Field("index", layout.FIELD_U64, 8, "", {}, "The record's index in the stream that the task reads."),
-        "record_type": Field("record_type", layout.FIELD_U32, 16, "", {}, "The number of its type."),
-        "size_bytes": Field("size_bytes", layout.FIELD_U64, 24, "bytes", {}, "The bytes of its values, without those that only a library understands."),
-        "tag_0": Field("tag_0", layout.FIELD_I64, 32, "", {}, "The value of the first of its tags, in the order of the type's labels; 0 without a tag."),
-        "tag_1": Field("tag_1", layout.FIELD_I64, 40, "", {}, "That of the second."),
-        "tag_2": Field("tag_2", layout.FIELD_I64, 48, "", {}, "That of the third."),
+        "record_type": Field("record_type", layout.FIELD_U32, 16, "", {}, "The number of the record's type."),
+        "size_bytes": Field("size_bytes", layout.FIELD_U64, 24, "bytes", {}, "The bytes of the record's values, without values that only a library understands."),
+        "tag_0": Field("tag_0", layout.FIELD_I64, 32, "", {}, "The value of the record's first tag, in the order of the type's labels; 0 without a tag."),
+        "tag_1": Field("tag_1", layout.FIELD_I64, 40, "", {}, "The value of the record's second tag; 0 without a second tag."),
+        "tag_2": Field("tag_2", layout.FIELD_I64, 48, "", {}, "The value of the record's third tag; 0 without a third tag."),
     }),
     "tuner.decided": Kind("tuner.decided", 0x784aa21bedcddf8b, 9, "A tuner decided something about this run.", {
         "number": Field("number", layout.FIELD_U64, 0, "", {}, "The decision's number."),
         "what": Field("what", layout.FIELD_ENUM, 8, "", {"began": 0, "changed": 1, "tried": 2, "kept": 3, "taken_back": 4, "undone": 5, "pinned": 6, "advised": 7, "ended": 8}, "What was decided."),
-        "predicted": Field("predicted", layout.FIELD_F64, 16, "", {}, "By which part the goal was expected to become better; not a number: not known."),
-        "gain": Field("gain", layout.FIELD_F64, 24, "", {}, "By which part it became better in the trial."),
-        "least": Field("least", layout.FIELD_F64, 32, "", {}, "It is at least this, in 99 of 100 cases."),
-        "most": Field("most", layout.FIELD_F64, 40, "", {}, "It is at most this."),
-        "pairs": Field("pairs", layout.FIELD_U32, 48, "", {}, "Pairs of windows that were compared."),
-        "change": Field("change", layout.FIELD_STR, 52, "", {}, "What changes, in words."),
-        "values": Field("values", layout.FIELD_STR, 56, "", {}, "The values that it sets, as `NAME=VALUE`."),
-        "back": Field("back", layout.FIELD_STR, 60, "", {}, "The values that take it back."),
-        "model": Field("model", layout.FIELD_STR, 64, "", {}, "The model or rule that proposed it."),
+        "predicted": Field("predicted", layout.FIELD_F64, 16, "", {}, "The expected gain: the part by which the goal was expected to become better; not a number if unknown."),
+        "gain": Field("gain", layout.FIELD_F64, 24, "", {}, "The gain measured in the trial: the part by which the goal became better."),
+        "least": Field("least", layout.FIELD_F64, 32, "", {}, "The lower bound of the gain, with a confidence of 99 %."),
+        "most": Field("most", layout.FIELD_F64, 40, "", {}, "The upper bound of the gain."),
+        "pairs": Field("pairs", layout.FIELD_U32, 48, "", {}, "The number of pairs of windows that the trial compared."),
+        "change": Field("change", layout.FIELD_STR, 52, "", {}, "The change that the tuner decided about, in words."),
+        "values": Field("values", layout.FIELD_STR, 56, "", {}, "The settings' values that the change sets, as `NAME=VALUE`."),
+        "back": Field("back", layout.FIELD_STR, 60, "", {}, "The settings' values that undo the change, as `NAME=VALUE`."),
+        "model": Field("model", layout.FIELD_STR, 64, "", {}, "The model or rule that proposed the change."),
         "why": Field("why", layout.FIELD_STR, 68, "", {}, "The reason for the decision."),
     }),
-    "control.paused": Kind("control.paused", 0xc49a31c9592edb2c, 1, "The sources rest from now on, or go on, as a command asked for.", {
-        "paused": Field("paused", layout.FIELD_BOOL, 0, "", {}, "They rest."),
+    "control.paused": Kind("control.paused", 0xc49a31c9592edb2c, 1, "A command paused the run's sources, or let them continue.", {
+        "paused": Field("paused", layout.FIELD_BOOL, 0, "", {}, "Whether the sources are paused."),
     }),
     "link.counted": Kind("link.counted", 0x24eae34a699668ee, 14, "The counters of an end of a link since it was made; recorded when the end is made, five times a second, and when it ends.", {
         "link": Field("link", layout.FIELD_U64, 0, "", {}, "The link's number in its session."),
@@ -449,7 +449,7 @@ KINDS = {
 }
 
 ROWS = {
-    "exec.task": Row("exec.task", 0x05d279995a889a2b, "A task that exists.", {
+    "exec.task": Row("exec.task", 0x05d279995a889a2b, "The row of a task.", {
         "state": Field("state", layout.FIELD_ENUM, 0, "", {"idle": 0, "ready": 1, "running": 2, "blocked_input": 3, "blocked_output": 4, "ended": 5}, "The state."),
         "component": Field("component", layout.FIELD_SITE, 1, "", {}, "The component of the network that the task belongs to."),
         "replica": Field("replica", layout.FIELD_U64, 2, "", {}, "The number of the component's replica that the task belongs to."),
@@ -457,13 +457,13 @@ ROWS = {
         "dispatches": Field("dispatches", layout.FIELD_U64, 4, "dispatches", {}, "The number of the task's dispatches."),
         "reads": Field("reads", layout.FIELD_U64, 5, "messages", {}, "The number of messages that the task read."),
         "writes": Field("writes", layout.FIELD_U64, 6, "messages", {}, "The number of messages that the task wrote."),
-        "busy_ticks": Field("busy_ticks", layout.FIELD_U64, 7, "ticks", {}, "Time it ran."),
+        "busy_ticks": Field("busy_ticks", layout.FIELD_U64, 7, "ticks", {}, "The time for which the task ran."),
         "input_wait_ticks": Field("input_wait_ticks", layout.FIELD_U64, 8, "ticks", {}, "The time for which the task waited for messages."),
         "output_wait_ticks": Field("output_wait_ticks", layout.FIELD_U64, 9, "ticks", {}, "The time for which the task waited for room in a stream."),
         "ready_ticks": Field("ready_ticks", layout.FIELD_U64, 10, "ticks", {}, "The time for which the task was ready but did not run."),
         "failed": Field("failed", layout.FIELD_BOOL, 11, "", {}, "Whether the task failed."),
     }),
-    "exec.stream": Row("exec.stream", 0x58f71a8af1134d96, "A stream that exists.", {
+    "exec.stream": Row("exec.stream", 0x58f71a8af1134d96, "The row of a stream.", {
         "name": Field("name", layout.FIELD_NAME, 0, "", {}, "The stream's name, if it has one."),
         "reader": Field("reader", layout.FIELD_U64, 1, "", {}, "The task that reads the stream, or 0."),
         "writer": Field("writer", layout.FIELD_U64, 2, "", {}, "The task that writes the stream, or 0."),
@@ -475,7 +475,7 @@ ROWS = {
     }),
     "exec.message_sizes": Row("exec.message_sizes", 0x81e9d291a7b81748, "The measured sizes of a stream's messages. The row's id is the stream's id.", {
         "messages": Field("messages", layout.FIELD_U64, 0, "messages", {}, "The number of messages that the sizes represent: all up to the last one whose size was measured."),
-        "bytes": Field("bytes", layout.FIELD_U64, 1, "B", {}, "The total size of these messages."),
+        "bytes": Field("bytes", layout.FIELD_U64, 1, "B", {}, "The total size of the messages that the sizes represent."),
         "least": Field("least", layout.FIELD_U64, 2, "B", {}, "The smallest size measured."),
         "most": Field("most", layout.FIELD_U64, 3, "B", {}, "The largest size measured."),
         "scale": Field("scale", layout.FIELD_U64, 4, "", {}, "The bounds of the buckets. From the lowest bit on: 4 bits, c; 12 bits, b; 7 bits, u; 1 bit, set while the bounds are being changed; 40 bits, the number of sizes measured. Bucket k, from 0, counts the sizes from 2^((b + k) * 2^c / 32) bytes up to the start of bucket k + 1, in units of 2^u messages."),

@@ -1,6 +1,6 @@
 """The layout of a Thalweg space. Written by `cargo xtask layout` from space/src/layout.rs and space/src/kind.rs."""
 
-# The version of every file of a space. A reader refuses a later one.
+# The version of every file of a space. A reader refuses a file with a later version.
 VERSION = 1
 # A page: the size of every file's header.
 PAGE = 4096
@@ -30,7 +30,7 @@ IDENTITY_ANCHOR_FIRST = 80
 IDENTITY_ANCHOR_SECOND = 128
 # State: 1 running, 2 finished. Starts a line.
 IDENTITY_STATE = 192
-# The number of writers so far; their numbers are 1 to this.
+# The number of writers so far. Writers are numbered from 1, so this is also the last writer's number.
 IDENTITY_WRITERS = 200
 # The number of settings.
 IDENTITY_SETTINGS = 208
@@ -122,7 +122,7 @@ LINK_MAGIC_VALUE = 0x4b6765776c616874
 LINK_MAGIC = 0
 # Version (low half).
 LINK_VERSION = 8
-# The directory: length as a word, then bytes. Its last part is `thalweg-` and the space's UUID in hexadecimal.
+# The directory: length as a word, then bytes. The last part of the path is `thalweg-` and the space's UUID in hexadecimal.
 LINK_PATH = 16
 # The most bytes of the directory's path.
 LINK_PATH_BYTES = 4072
@@ -134,7 +134,7 @@ LATEST_TIME = 8
 LATEST_FIRST = 16
 # The event's sequence.
 LATEST_SEQUENCE = 24
-# The first words of its arguments.
+# The first words of the event's arguments.
 LATEST_ARGUMENTS = 32
 # The number of words of arguments that the line can hold.
 LATEST_ARGUMENT_WORDS = 4
@@ -156,7 +156,7 @@ BLOCK_BYTES_MAX = 67108864
 EVENT_KIND_PADDING = 0
 # Two words: the second is a full time, whose high half applies to the following events of this block.
 EVENT_KIND_FULL_TIME = 1
-# The writer of the following events: four words, which are this one, the number and thread of the writer (as in the element's header), the id of the writer's name, and the sequence of the writer's first event. This event has no sequence. It is written when a writer takes over the element, and at the start of each of this writer's blocks; a block without this event is the first writer's.
+# The writer of the following events: four words, which are this one, the number and thread of the writer (as in the element's header), the id of the writer's name, and the sequence of the writer's first event. An event of this kind has no sequence. An event of kind 2 is written when a writer takes over the element, and at the start of each of this writer's blocks; a block without such an event is the first writer's.
 EVENT_KIND_OWNER = 2
 # Words of an event that names the writer.
 EVENT_OWNER_WORDS = 4
@@ -262,7 +262,7 @@ MAILBOX_SLOTS = 4096
 MAILBOX_SLOT_BYTES = 4096
 # The number of slots.
 MAILBOX_SLOT_COUNT = 64
-# State of a slot.
+# The state of a slot: one of the constants `FREE` to `FAILED`.
 MAILBOX_STATE = 0
 # The command's number.
 MAILBOX_ID = 8

@@ -33,13 +33,13 @@ pub enum Observation {
     Kept(Kept),
     /// The processor time that a thread has used so far; recorded at intervals and when the thread ends (modes metrics and full).
     ThreadUsed(ThreadUsed),
-    /// What a thread did in a task since the last such event, as another thread sampled it at intervals (modes metrics and full).
+    /// What a thread did in a task since the last event of this kind about the thread and the task, as another thread sampled it at intervals (modes metrics and full).
     ThreadSampled(ThreadSampled),
-    /// The processor time of a dispatch of a millisecond or more. This event precedes the event of that dispatch.
+    /// The processor time of a dispatch of a millisecond or more. This event precedes the event of the measured dispatch.
     DispatchUsed(DispatchUsed),
     /// The time so far that the run and the whole machine have used on the processors that the run may use.
     ProcessorsUsed(ProcessorsUsed),
-    /// A task was created, with a stream that it reads and one that it writes, if it has them. These two streams get no `exec.stream_opened`; the task's other streams do. This event may also be the base of dispatches, like an `exec.dispatch_base` with no message read or written yet.
+    /// A task was created, with a stream that it reads and one that it writes, if it has them. The streams in this event get no `exec.stream_opened`; the task's other streams do. This event may also be the base of dispatches, like an `exec.dispatch_base` with no message read or written yet.
     TaskCreated(TaskCreated),
     /// The mapper placed a task.
     TaskMapped(TaskMapped),
@@ -47,23 +47,23 @@ pub enum Observation {
     TaskMoved(TaskMoved),
     /// A base: the fields that a task's later dispatches in the same block of the element share, so that each dispatch continues where the previous one ended. Base numbers start at 0 in each block.
     DispatchBase(DispatchBase),
-    /// A dispatch ended (at this event's time). The events `exec.stream_read`, `exec.stream_wrote` and `exec.derived` just before it record the messages of streams other than those of the base, and any lineage that the fields here do not record.
+    /// A dispatch ended (at this event's time). The events `exec.stream_read`, `exec.stream_wrote` and `exec.derived` just before this event record the messages of streams that the dispatch's base does not name, and any lineage that the fields of this event do not record.
     Dispatch(Dispatch),
     /// A dispatch whose numbers are too large for `exec.dispatch`.
     DispatchLong(DispatchLong),
-    /// Streams of the next dispatch that are neither the input nor the output of that dispatch's base.
+    /// Streams of the next dispatch that its base (`exec.dispatch_base`) does not name.
     DispatchStreams(DispatchStreams),
     /// A task finished processing a message (at this event's time). Recorded only if processing a message takes long compared with recording it: see `exec.clock_budget`.
     MessageWorked(MessageWorked),
-    /// Messages that the next dispatch read from a stream other than its base's input.
+    /// Messages that the next dispatch read from a stream that its base (`exec.dispatch_base`) does not name.
     StreamRead(StreamRead),
-    /// Messages that the next dispatch wrote to a stream other than its base's output.
+    /// Messages that the next dispatch wrote to a stream that its base (`exec.dispatch_base`) does not name.
     StreamWrote(StreamWrote),
     /// Lineage: message `first + k` of `stream` descends from message `parent_first + k * step` of `parent_stream`.
     Derived(Derived),
-    /// A wait that never ends, because the run is deadlocked. Recorded once for each such wait, up to 1,000, before the run ends.
+    /// A wait that never ends, because the run is deadlocked. Before the run ends, an event is recorded for each wait that never ends, up to 1,000.
     Deadlocked(Deadlocked),
-    /// A task ended. The four times add up to the measured part of the task's life (modes metrics and full).
+    /// A task ended. The busy time, the two waiting times and the ready time add up to the measured part of the task's life (modes metrics and full).
     TaskEnded(TaskEnded),
     /// A task ended without an error, and up to two streams closed with all their messages read. This event replaces `exec.task_ended` and `exec.stream_closed` if all counts fit into it.
     BriefTaskEnded(BriefTaskEnded),
@@ -89,15 +89,15 @@ pub enum Observation {
     RecordFailed(RecordFailed),
     /// A component keeps a record beyond the dispatch in which it read it, and sends it on later.
     RecordHeld(RecordHeld),
-    /// A type of records that the task reads: recorded before the first record of it that is described.
+    /// A type of records that the task reads: recorded before the task describes the first record of the type.
     RecordType(RecordType),
-    /// What the record is on which a box begins to work. Recorded where records take long against recording it: see `exec.clock_budget`.
+    /// Describes the record on which a box begins to work. Recorded only where the box takes much longer for a record than recording this event takes: see `exec.clock_budget`.
     RecordDescribed(RecordDescribed),
     /// A tuner decided something about this run.
     Decided(Decided),
-    /// The sources rest from now on, or go on, as a command asked for.
+    /// A command paused the run's sources, or let them continue.
     Paused(Paused),
-    /// A task became ready; written by the thread that made it so.
+    /// A task became ready; the thread that made the task ready wrote this event.
     TaskReady(TaskReady),
     /// A dispatch ended (at this event's time).
     TaskDispatched(TaskDispatched),
@@ -105,7 +105,7 @@ pub enum Observation {
     TaskBlockedInput(TaskBlockedInput),
     /// A task waits for room.
     TaskBlockedOutput(TaskBlockedOutput),
-    /// A task stopped although it could have gone on: its quantum is spent.
+    /// A task stopped although it could have gone on: its quantum was spent.
     TaskYielded(TaskYielded),
 }
 
@@ -159,7 +159,7 @@ pub(crate) const KINDS: [KnownKind; 45] = [
 ];
 
 impl Observation {
-    /// The place of its kind in [`KINDS`].
+    /// The place of the event's kind in [`KINDS`].
     #[inline]
     pub(crate) fn number(&self) -> u16 {
         match self {
@@ -211,7 +211,7 @@ impl Observation {
         }
     }
 
-    /// The event, of the kind at place `number` of [`KINDS`].
+    /// The event as the type of the kind at place `number` of [`KINDS`].
     #[inline]
     pub(crate) fn read(
         number: u16,
@@ -270,7 +270,7 @@ impl Observation {
     }
 }
 
-/// A field that is looked for.
+/// The specification of a field that readers look for in a catalog.
 pub(crate) const fn field(name: &'static str, field_type: FieldType) -> FieldSpec {
     FieldSpec { name, field_type, unit: "", doc: "", choices: &[], absent: None }
 }
@@ -436,9 +436,9 @@ pub struct WorkerEnded {
     pub busy_ticks: u64,
     /// The time in which the worker had no ready task, without the time in which it was parked.
     pub waiting_ticks: u64,
-    /// The measured time of the worker's own work between dispatches and waits, as waking other workers or moving tasks.
+    /// The measured time of the worker's own work between dispatches and waits, such as waking other workers or moving tasks.
     pub own_ticks: u64,
-    /// The time in which the worker could have run but had no processor, if the worker noticed it at once; none of the other three times includes this time.
+    /// The time in which the worker could have run but had no processor, if the worker noticed it at once; the busy time, the waiting time and the time of own work do not include this time.
     pub kept_ticks: u64,
 }
 
@@ -604,7 +604,7 @@ impl ThreadUsed {
     }
 }
 
-/// What a thread did in a task since the last such event, as another thread sampled it at intervals (modes metrics and full).
+/// What a thread did in a task since the last event of this kind about the thread and the task, as another thread sampled it at intervals (modes metrics and full).
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct ThreadSampled {
     /// The worker; 4294967295: a thread of a task's own.
@@ -613,15 +613,15 @@ pub struct ThreadSampled {
     pub task: u64,
     /// What the thread did.
     pub doing: ThreadSampledDoing,
-    /// The source from which the sampler knows what the thread did.
+    /// The file of the kernel from which the sampler knows what the thread did.
     pub source: ThreadSampledSource,
     /// The number of samples that found the thread doing this.
     pub looks: u64,
-    /// The time that these samples represent: each sample represents the time since the previous sample.
+    /// The time that the samples in this event represent: each sample represents the time since the previous sample.
     pub interval_ticks: u64,
-    /// The time in this interval for which the thread had a processor.
+    /// The time for which the thread had a processor in the time that the samples in this event represent.
     pub cpu_ns: u64,
-    /// The time in this interval for which the thread could have run but had no processor.
+    /// The time for which the thread could have run but had no processor in the time that the samples in this event represent.
     pub delayed_ns: u64,
     /// The address of the lock, or the file descriptor, that the thread waits for; 0: not known.
     pub on: u64,
@@ -719,7 +719,7 @@ pub enum ThreadSampledDoing {
     PageFault,
     /// `other`.
     Other,
-    /// One that this version does not know.
+    /// A value that this version of the reader does not know.
     Unknown,
 }
 
@@ -739,7 +739,7 @@ impl ThreadSampledDoing {
     }
 }
 
-/// The source from which the sampler knows what the thread did.
+/// The file of the kernel from which the sampler knows what the thread did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ThreadSampledSource {
     /// `call`.
@@ -751,7 +751,7 @@ pub enum ThreadSampledSource {
     State,
     /// `nothing`.
     Nothing,
-    /// One that this version does not know.
+    /// A value that this version of the reader does not know.
     Unknown,
 }
 
@@ -768,7 +768,7 @@ impl ThreadSampledSource {
     }
 }
 
-/// The processor time of a dispatch of a millisecond or more. This event precedes the event of that dispatch.
+/// The processor time of a dispatch of a millisecond or more. This event precedes the event of the measured dispatch.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct DispatchUsed {
     /// The worker; 4294967295: a thread of the task's own.
@@ -888,7 +888,7 @@ impl ProcessorsUsed {
     }
 }
 
-/// A task was created, with a stream that it reads and one that it writes, if it has them. These two streams get no `exec.stream_opened`; the task's other streams do. This event may also be the base of dispatches, like an `exec.dispatch_base` with no message read or written yet.
+/// A task was created, with a stream that it reads and one that it writes, if it has them. The streams in this event get no `exec.stream_opened`; the task's other streams do. This event may also be the base of dispatches, like an `exec.dispatch_base` with no message read or written yet.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct TaskCreated {
     /// The task.
@@ -903,7 +903,7 @@ pub struct TaskCreated {
     pub one_to_one: bool,
     /// Whether the task has a thread of its own.
     pub blocking: bool,
-    /// The capacity of each of these streams.
+    /// The capacity of each of the two streams in this event.
     pub capacity: u64,
     /// The task's worker; 4294967295: a thread of its own; 4294967294: given by `exec.task_mapped`.
     pub worker: u64,
@@ -1124,7 +1124,7 @@ impl DispatchBase {
     }
 }
 
-/// A dispatch ended (at this event's time). The events `exec.stream_read`, `exec.stream_wrote` and `exec.derived` just before it record the messages of streams other than those of the base, and any lineage that the fields here do not record.
+/// A dispatch ended (at this event's time). The events `exec.stream_read`, `exec.stream_wrote` and `exec.derived` just before this event record the messages of streams that the dispatch's base does not name, and any lineage that the fields of this event do not record.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Dispatch {
     /// The duration of the dispatch.
@@ -1133,9 +1133,9 @@ pub struct Dispatch {
     pub ready_ticks: u64,
     /// The number of the dispatch's base, see `exec.dispatch_base`.
     pub base_number: u64,
-    /// Messages read from the base's input.
+    /// Messages read from the stream that the dispatch's base (`exec.dispatch_base`) names as input.
     pub reads: u64,
-    /// Messages written to the base's output.
+    /// Messages written to the stream that the dispatch's base (`exec.dispatch_base`) names as output.
     pub writes: u64,
     /// Why the dispatch ended.
     pub outcome: DispatchOutcome,
@@ -1239,7 +1239,7 @@ pub enum DispatchOutcome {
     Yielded,
     /// `ended`.
     Ended,
-    /// One that this version does not know.
+    /// A value that this version of the reader does not know.
     Unknown,
 }
 
@@ -1268,7 +1268,7 @@ pub enum DispatchWaitsFor {
     Output,
     /// `named`.
     Named,
-    /// One that this version does not know.
+    /// A value that this version of the reader does not know.
     Unknown,
 }
 
@@ -1301,7 +1301,7 @@ pub enum DispatchCause {
     End,
     /// `unrecorded`.
     Unrecorded,
-    /// One that this version does not know.
+    /// A value that this version of the reader does not know.
     Unknown,
 }
 
@@ -1332,7 +1332,7 @@ pub enum DispatchReadyBy {
     Output,
     /// `named`.
     Named,
-    /// One that this version does not know.
+    /// A value that this version of the reader does not know.
     Unknown,
 }
 
@@ -1359,7 +1359,7 @@ pub enum DispatchDescent {
     EachFromNext,
     /// `all_from_one`.
     AllFromOne,
-    /// One that this version does not know.
+    /// A value that this version of the reader does not know.
     Unknown,
 }
 
@@ -1384,9 +1384,9 @@ pub struct DispatchLong {
     pub ready_ticks: u64,
     /// The number of the dispatch's base, see `exec.dispatch_base`.
     pub base_number: u64,
-    /// Messages read from the base's input.
+    /// Messages read from the stream that the dispatch's base (`exec.dispatch_base`) names as input.
     pub reads: u64,
-    /// Messages written to the base's output.
+    /// Messages written to the stream that the dispatch's base (`exec.dispatch_base`) names as output.
     pub writes: u64,
     /// Why the dispatch ended.
     pub outcome: DispatchLongOutcome,
@@ -1490,7 +1490,7 @@ pub enum DispatchLongOutcome {
     Yielded,
     /// `ended`.
     Ended,
-    /// One that this version does not know.
+    /// A value that this version of the reader does not know.
     Unknown,
 }
 
@@ -1519,7 +1519,7 @@ pub enum DispatchLongWaitsFor {
     Output,
     /// `named`.
     Named,
-    /// One that this version does not know.
+    /// A value that this version of the reader does not know.
     Unknown,
 }
 
@@ -1552,7 +1552,7 @@ pub enum DispatchLongCause {
     End,
     /// `unrecorded`.
     Unrecorded,
-    /// One that this version does not know.
+    /// A value that this version of the reader does not know.
     Unknown,
 }
 
@@ -1583,7 +1583,7 @@ pub enum DispatchLongReadyBy {
     Output,
     /// `named`.
     Named,
-    /// One that this version does not know.
+    /// A value that this version of the reader does not know.
     Unknown,
 }
 
@@ -1610,7 +1610,7 @@ pub enum DispatchLongDescent {
     EachFromNext,
     /// `all_from_one`.
     AllFromOne,
-    /// One that this version does not know.
+    /// A value that this version of the reader does not know.
     Unknown,
 }
 
@@ -1626,7 +1626,7 @@ impl DispatchLongDescent {
     }
 }
 
-/// Streams of the next dispatch that are neither the input nor the output of that dispatch's base.
+/// Streams of the next dispatch that its base (`exec.dispatch_base`) does not name.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct DispatchStreams {
     /// The stream that the task has waited for since the dispatch ended, or 0.
@@ -1691,7 +1691,7 @@ impl MessageWorked {
     }
 }
 
-/// Messages that the next dispatch read from a stream other than its base's input.
+/// Messages that the next dispatch read from a stream that its base (`exec.dispatch_base`) does not name.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct StreamRead {
     /// The stream.
@@ -1721,7 +1721,7 @@ impl StreamRead {
     }
 }
 
-/// Messages that the next dispatch wrote to a stream other than its base's output.
+/// Messages that the next dispatch wrote to a stream that its base (`exec.dispatch_base`) does not name.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct StreamWrote {
     /// The stream.
@@ -1730,9 +1730,9 @@ pub struct StreamWrote {
     pub first: u64,
     /// The number of messages.
     pub count: u64,
-    /// How the messages descend from messages that this or an earlier dispatch of the task read from the base's input.
+    /// How the messages descend from messages that this or an earlier dispatch of the task read from the stream that its base (`exec.dispatch_base`) names as input.
     pub descent: StreamWroteDescent,
-    /// The index of the message that the first message descends from, less the index of the first message read from the base's input.
+    /// The index of the message that the first message descends from, less the index of the first message that the dispatch read from the input stream of its base.
     pub parent_offset: i64,
 }
 
@@ -1776,7 +1776,7 @@ impl StreamWrote {
     }
 }
 
-/// How the messages descend from messages that this or an earlier dispatch of the task read from the base's input.
+/// How the messages descend from messages that this or an earlier dispatch of the task read from the stream that its base (`exec.dispatch_base`) names as input.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum StreamWroteDescent {
     /// `unrecorded`.
@@ -1786,7 +1786,7 @@ pub enum StreamWroteDescent {
     EachFromNext,
     /// `all_from_one`.
     AllFromOne,
-    /// One that this version does not know.
+    /// A value that this version of the reader does not know.
     Unknown,
 }
 
@@ -1815,7 +1815,7 @@ pub struct Derived {
     pub parent_first: u64,
     /// The number of messages of `stream`.
     pub count: u64,
-    /// 0: all descend from the same message; 1: each descends from the next message.
+    /// 0: all messages descend from the same message; 1: the k-th message descends from the k-th of as many parent messages.
     pub step: u64,
 }
 
@@ -1858,7 +1858,7 @@ impl Derived {
     }
 }
 
-/// A wait that never ends, because the run is deadlocked. Recorded once for each such wait, up to 1,000, before the run ends.
+/// A wait that never ends, because the run is deadlocked. Before the run ends, an event is recorded for each wait that never ends, up to 1,000.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Deadlocked {
     /// The task that waits.
@@ -1904,7 +1904,7 @@ impl Deadlocked {
     }
 }
 
-/// A task ended. The four times add up to the measured part of the task's life (modes metrics and full).
+/// A task ended. The busy time, the two waiting times and the ready time add up to the measured part of the task's life (modes metrics and full).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct TaskEnded {
     /// The task.
@@ -2184,7 +2184,7 @@ pub struct StreamSizes {
     pub stream: u64,
     /// The number of messages that the sizes represent: all up to the last one whose size was measured.
     pub messages: u64,
-    /// The total size of these messages.
+    /// The total size of the messages that the sizes represent.
     pub bytes: u64,
     /// The smallest size measured.
     pub least: u64,
@@ -2434,15 +2434,15 @@ impl Exit {
 /// A record failed and left the network.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct RecordFailed {
-    /// The task that worked on it.
+    /// The task that worked on the record.
     pub task: u64,
     /// The task's component.
     pub component: u64,
-    /// The message: its stream …
+    /// The stream of the record, as a message.
     pub stream: u64,
-    /// … and its number in that stream, from 0.
+    /// The number of the record in this stream, from 0.
     pub index: u64,
-    /// Why.
+    /// The reason of the failure.
     pub reason: Text,
 }
 
@@ -2485,11 +2485,11 @@ impl RecordFailed {
 /// A component keeps a record beyond the dispatch in which it read it, and sends it on later.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct RecordHeld {
-    /// The task that keeps it.
+    /// The task that keeps the record.
     pub task: u64,
-    /// The message: its stream …
+    /// The stream of the record, as a message.
     pub stream: u64,
-    /// … and its number in that stream, from 0.
+    /// The number of the record in this stream, from 0.
     pub index: u64,
 }
 
@@ -2512,14 +2512,14 @@ impl RecordHeld {
     }
 }
 
-/// A type of records that the task reads: recorded before the first record of it that is described.
+/// A type of records that the task reads: recorded before the task describes the first record of the type.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct RecordType {
     /// The task.
     pub task: u64,
     /// The type's number in this run.
     pub record_type: u64,
-    /// Its labels, tags first, and each group as files show it; of more than 200 bytes the first 200.
+    /// The labels of the type as files show them, tags first; only the first 200 bytes of a longer text.
     pub labels: Text,
 }
 
@@ -2553,22 +2553,22 @@ impl RecordType {
     }
 }
 
-/// What the record is on which a box begins to work. Recorded where records take long against recording it: see `exec.clock_budget`.
+/// Describes the record on which a box begins to work. Recorded only where the box takes much longer for a record than recording this event takes: see `exec.clock_budget`.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct RecordDescribed {
     /// The task.
     pub task: u64,
     /// The record's index in the stream that the task reads.
     pub index: u64,
-    /// The number of its type.
+    /// The number of the record's type.
     pub record_type: u64,
-    /// The bytes of its values, without those that only a library understands.
+    /// The bytes of the record's values, without values that only a library understands.
     pub size_bytes: u64,
-    /// The value of the first of its tags, in the order of the type's labels; 0 without a tag.
+    /// The value of the record's first tag, in the order of the type's labels; 0 without a tag.
     pub tag_0: i64,
-    /// That of the second.
+    /// The value of the record's second tag; 0 without a second tag.
     pub tag_1: i64,
-    /// That of the third.
+    /// The value of the record's third tag; 0 without a third tag.
     pub tag_2: i64,
 }
 
@@ -2621,23 +2621,23 @@ pub struct Decided {
     pub number: u64,
     /// What was decided.
     pub what: DecidedWhat,
-    /// By which part the goal was expected to become better; not a number: not known.
+    /// The expected gain: the part by which the goal was expected to become better; not a number if unknown.
     pub predicted: f64,
-    /// By which part it became better in the trial.
+    /// The gain measured in the trial: the part by which the goal became better.
     pub gain: f64,
-    /// It is at least this, in 99 of 100 cases.
+    /// The lower bound of the gain, with a confidence of 99 %.
     pub least: f64,
-    /// It is at most this.
+    /// The upper bound of the gain.
     pub most: f64,
-    /// Pairs of windows that were compared.
+    /// The number of pairs of windows that the trial compared.
     pub pairs: u64,
-    /// What changes, in words.
+    /// The change that the tuner decided about, in words.
     pub change: Text,
-    /// The values that it sets, as `NAME=VALUE`.
+    /// The settings' values that the change sets, as `NAME=VALUE`.
     pub values: Text,
-    /// The values that take it back.
+    /// The settings' values that undo the change, as `NAME=VALUE`.
     pub back: Text,
-    /// The model or rule that proposed it.
+    /// The model or rule that proposed the change.
     pub model: Text,
     /// The reason for the decision.
     pub why: Text,
@@ -2735,7 +2735,7 @@ pub enum DecidedWhat {
     Advised,
     /// `ended`.
     Ended,
-    /// One that this version does not know.
+    /// A value that this version of the reader does not know.
     Unknown,
 }
 
@@ -2757,10 +2757,10 @@ impl DecidedWhat {
     }
 }
 
-/// The sources rest from now on, or go on, as a command asked for.
+/// A command paused the run's sources, or let them continue.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Paused {
-    /// They rest.
+    /// Whether the sources are paused.
     pub paused: bool,
 }
 
@@ -2782,14 +2782,14 @@ impl Paused {
     }
 }
 
-/// A task became ready; written by the thread that made it so.
+/// A task became ready; the thread that made the task ready wrote this event.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct TaskReady {
     /// The task.
     pub task: u64,
-    /// The stream that made it ready, or 0.
+    /// The stream that made the task ready, or 0.
     pub by_stream: u64,
-    /// What made it ready.
+    /// The cause that made the task ready.
     pub cause: TaskReadyCause,
 }
 
@@ -2827,7 +2827,7 @@ impl TaskReady {
     }
 }
 
-/// What made it ready.
+/// The cause that made the task ready.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum TaskReadyCause {
     /// `created`.
@@ -2841,7 +2841,7 @@ pub enum TaskReadyCause {
     Yield,
     /// `end`.
     End,
-    /// One that this version does not know.
+    /// A value that this version of the reader does not know.
     Unknown,
 }
 
@@ -2864,9 +2864,9 @@ impl TaskReadyCause {
 pub struct TaskDispatched {
     /// The task.
     pub task: u64,
-    /// How long the dispatch lasted.
+    /// The duration of the dispatch.
     pub duration_ticks: u64,
-    /// The worker; 4294967295: a thread of its own.
+    /// The worker; 4294967295: the task has a thread of its own.
     pub worker: u64,
     /// Messages read.
     pub reads: u64,
@@ -2915,7 +2915,7 @@ impl TaskDispatched {
 pub struct TaskBlockedInput {
     /// The task.
     pub task: u64,
-    /// The stream it waits for; 0: any of several.
+    /// The stream that the task waits for; 0: any of several.
     pub stream: u64,
 }
 
@@ -2943,7 +2943,7 @@ impl TaskBlockedInput {
 pub struct TaskBlockedOutput {
     /// The task.
     pub task: u64,
-    /// The stream it waits for; 0: any of several.
+    /// The stream that the task waits for; 0: any of several.
     pub stream: u64,
 }
 
@@ -2966,7 +2966,7 @@ impl TaskBlockedOutput {
     }
 }
 
-/// A task stopped although it could have gone on: its quantum is spent.
+/// A task stopped although it could have gone on: its quantum was spent.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct TaskYielded {
     /// The task.

@@ -9,9 +9,9 @@ use crate::decoding::events::field;
 /// A live row.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Row {
-    /// A task that exists.
+    /// The row of a task.
     Task(TaskRow),
-    /// A stream that exists.
+    /// The row of a stream.
     Stream(StreamRow),
     /// The measured sizes of a stream's messages. The row's id is the stream's id.
     MessageSizes(MessageSizesRow),
@@ -28,7 +28,7 @@ pub(crate) const ROWS: &[RowSpec] = &[
 ];
 
 impl Row {
-    /// The row, of the kind at place `number` of [`ROWS`].
+    /// The row as the type of the kind at place `number` of [`ROWS`].
     pub(crate) fn read(number: usize, cells: &Cells, view: &LiveView) -> Option<Row> {
         Some(match number {
             0 => Row::Task(TaskRow::read(cells, view)),
@@ -40,10 +40,10 @@ impl Row {
     }
 }
 
-/// A task that exists.
+/// The row of a task.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct TaskRow {
-    /// Its id.
+    /// The id of the object that the row shows.
     pub id: u64,
     /// The state.
     pub state: TaskRowState,
@@ -59,7 +59,7 @@ pub struct TaskRow {
     pub reads: u64,
     /// The number of messages that the task wrote.
     pub writes: u64,
-    /// Time it ran.
+    /// The time for which the task ran.
     pub busy_ticks: u64,
     /// The time for which the task waited for messages.
     pub input_wait_ticks: u64,
@@ -132,7 +132,7 @@ pub enum TaskRowState {
     BlockedOutput,
     /// `ended`.
     Ended,
-    /// One that this version does not know.
+    /// A value that this version of the reader does not know.
     Unknown,
 }
 
@@ -151,10 +151,10 @@ impl TaskRowState {
     }
 }
 
-/// A stream that exists.
+/// The row of a stream.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct StreamRow {
-    /// Its id.
+    /// The id of the object that the row shows.
     pub id: u64,
     /// The stream's name, if it has one.
     pub name: u64,
@@ -204,11 +204,11 @@ impl StreamRow {
 /// The measured sizes of a stream's messages. The row's id is the stream's id.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct MessageSizesRow {
-    /// Its id.
+    /// The id of the object that the row shows.
     pub id: u64,
     /// The number of messages that the sizes represent: all up to the last one whose size was measured.
     pub messages: u64,
-    /// The total size of these messages.
+    /// The total size of the messages that the sizes represent.
     pub bytes: u64,
     /// The smallest size measured.
     pub least: u64,
@@ -270,7 +270,7 @@ impl MessageSizesRow {
 /// A worker.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct WorkerRow {
-    /// Its id.
+    /// The id of the object that the row shows.
     pub id: u64,
     /// The core that the worker's thread is bound to; -1: none.
     pub core: i64,
@@ -348,7 +348,7 @@ pub enum WorkerRowState {
     Ended,
     /// `parked`.
     Parked,
-    /// One that this version does not know.
+    /// A value that this version of the reader does not know.
     Unknown,
 }
 

@@ -111,10 +111,10 @@ public final class Kinds {
         /** The number of probes that match the pattern now. */
         public static final int AT_PROBES = 8;
         public static final int TYPE_PROBES = Layout.FIELD_U32;
-        /** The process that switched them. */
+        /** The process that switched the probes. */
         public static final int AT_PID = 12;
         public static final int TYPE_PID = Layout.FIELD_U32;
-        /** The user that switched them. */
+        /** The user that switched the probes. */
         public static final int AT_USER = 16;
         public static final int TYPE_USER = Layout.FIELD_U32;
     }
@@ -231,10 +231,10 @@ public final class Kinds {
         /** When it began. */
         public static final int AT_STARTED = 8;
         public static final int TYPE_STARTED = Layout.FIELD_U64;
-        /** Its first parameter. */
+        /** The operation's first parameter. */
         public static final int AT_FIRST = 16;
         public static final int TYPE_FIRST = Layout.FIELD_U64;
-        /** Its second parameter. */
+        /** The operation's second parameter. */
         public static final int AT_SECOND = 24;
         public static final int TYPE_SECOND = Layout.FIELD_U64;
     }
@@ -550,10 +550,10 @@ public final class Kinds {
         /** The time in which the worker had no ready task, without the time in which it was parked. */
         public static final int AT_WAITING_TICKS = 16;
         public static final int TYPE_WAITING_TICKS = Layout.FIELD_U64;
-        /** The measured time of the worker's own work between dispatches and waits, as waking other workers or moving tasks. */
+        /** The measured time of the worker's own work between dispatches and waits, such as waking other workers or moving tasks. */
         public static final int AT_OWN_TICKS = 24;
         public static final int TYPE_OWN_TICKS = Layout.FIELD_U64;
-        /** The time in which the worker could have run but had no processor, if the worker noticed it at once; none of the other three times includes this time. */
+        /** The time in which the worker could have run but had no processor, if the worker noticed it at once; the busy time, the waiting time and the time of own work do not include this time. */
         public static final int AT_KEPT_TICKS = 32;
         public static final int TYPE_KEPT_TICKS = Layout.FIELD_U64;
     }
@@ -610,7 +610,7 @@ public final class Kinds {
         public static final int TYPE_FAULTS = Layout.FIELD_U64;
     }
 
-    /** What a thread did in a task since the last such event, as another thread sampled it at intervals (modes metrics and full). */
+    /** What a thread did in a task since the last event of this kind about the thread and the task, as another thread sampled it at intervals (modes metrics and full). */
     public static final class ExecThreadSampled {
         private ExecThreadSampled() {}
         public static final String NAME = "exec.thread_sampled";
@@ -632,7 +632,7 @@ public final class Kinds {
         public static final int CHOICE_DOING_SLEEP = 4;
         public static final int CHOICE_DOING_PAGE_FAULT = 5;
         public static final int CHOICE_DOING_OTHER = 6;
-        /** The source from which the sampler knows what the thread did. */
+        /** The file of the kernel from which the sampler knows what the thread did. */
         public static final int AT_SOURCE = 17;
         public static final int TYPE_SOURCE = Layout.FIELD_ENUM;
         public static final int CHOICE_SOURCE_CALL = 0;
@@ -642,13 +642,13 @@ public final class Kinds {
         /** The number of samples that found the thread doing this. */
         public static final int AT_LOOKS = 20;
         public static final int TYPE_LOOKS = Layout.FIELD_U32;
-        /** The time that these samples represent: each sample represents the time since the previous sample. */
+        /** The time that the samples in this event represent: each sample represents the time since the previous sample. */
         public static final int AT_INTERVAL_TICKS = 24;
         public static final int TYPE_INTERVAL_TICKS = Layout.FIELD_U64;
-        /** The time in this interval for which the thread had a processor. */
+        /** The time for which the thread had a processor in the time that the samples in this event represent. */
         public static final int AT_CPU_NS = 32;
         public static final int TYPE_CPU_NS = Layout.FIELD_U64;
-        /** The time in this interval for which the thread could have run but had no processor. */
+        /** The time for which the thread could have run but had no processor in the time that the samples in this event represent. */
         public static final int AT_DELAYED_NS = 40;
         public static final int TYPE_DELAYED_NS = Layout.FIELD_U64;
         /** The address of the lock, or the file descriptor, that the thread waits for; 0: not known. */
@@ -662,7 +662,7 @@ public final class Kinds {
         public static final int TYPE_HOLDER = Layout.FIELD_U64;
     }
 
-    /** The processor time of a dispatch of a millisecond or more. This event precedes the event of that dispatch. */
+    /** The processor time of a dispatch of a millisecond or more. This event precedes the event of the measured dispatch. */
     public static final class ExecDispatchUsed {
         private ExecDispatchUsed() {}
         public static final String NAME = "exec.dispatch_used";
@@ -711,7 +711,7 @@ public final class Kinds {
         public static final int TYPE_LOOKS = Layout.FIELD_U64;
     }
 
-    /** A task was created, with a stream that it reads and one that it writes, if it has them. These two streams get no `exec.stream_opened`; the task's other streams do. This event may also be the base of dispatches, like an `exec.dispatch_base` with no message read or written yet. */
+    /** A task was created, with a stream that it reads and one that it writes, if it has them. The streams in this event get no `exec.stream_opened`; the task's other streams do. This event may also be the base of dispatches, like an `exec.dispatch_base` with no message read or written yet. */
     public static final class ExecTaskCreated {
         private ExecTaskCreated() {}
         public static final String NAME = "exec.task_created";
@@ -735,7 +735,7 @@ public final class Kinds {
         /** Whether the task has a thread of its own. */
         public static final int AT_BLOCKING = 33;
         public static final int TYPE_BLOCKING = Layout.FIELD_BOOL;
-        /** The capacity of each of these streams. */
+        /** The capacity of each of the two streams in this event. */
         public static final int AT_CAPACITY = 34;
         public static final int TYPE_CAPACITY = Layout.FIELD_U16;
         /** The task's worker; 4294967295: a thread of its own; 4294967294: given by `exec.task_mapped`. */
@@ -815,7 +815,7 @@ public final class Kinds {
         public static final int TYPE_FIRST_WRITTEN = Layout.FIELD_U64;
     }
 
-    /** A dispatch ended (at this event's time). The events `exec.stream_read`, `exec.stream_wrote` and `exec.derived` just before it record the messages of streams other than those of the base, and any lineage that the fields here do not record. */
+    /** A dispatch ended (at this event's time). The events `exec.stream_read`, `exec.stream_wrote` and `exec.derived` just before this event record the messages of streams that the dispatch's base does not name, and any lineage that the fields of this event do not record. */
     public static final class ExecDispatch {
         private ExecDispatch() {}
         public static final String NAME = "exec.dispatch";
@@ -830,10 +830,10 @@ public final class Kinds {
         /** The number of the dispatch's base, see `exec.dispatch_base`. */
         public static final int AT_BASE_NUMBER = 8;
         public static final int TYPE_BASE_NUMBER = Layout.FIELD_U32;
-        /** Messages read from the base's input. */
+        /** Messages read from the stream that the dispatch's base (`exec.dispatch_base`) names as input. */
         public static final int AT_READS = 12;
         public static final int TYPE_READS = Layout.FIELD_U16;
-        /** Messages written to the base's output. */
+        /** Messages written to the stream that the dispatch's base (`exec.dispatch_base`) names as output. */
         public static final int AT_WRITES = 14;
         public static final int TYPE_WRITES = Layout.FIELD_U16;
         /** Why the dispatch ended. */
@@ -892,10 +892,10 @@ public final class Kinds {
         /** The number of the dispatch's base, see `exec.dispatch_base`. */
         public static final int AT_BASE_NUMBER = 16;
         public static final int TYPE_BASE_NUMBER = Layout.FIELD_U32;
-        /** Messages read from the base's input. */
+        /** Messages read from the stream that the dispatch's base (`exec.dispatch_base`) names as input. */
         public static final int AT_READS = 20;
         public static final int TYPE_READS = Layout.FIELD_U32;
-        /** Messages written to the base's output. */
+        /** Messages written to the stream that the dispatch's base (`exec.dispatch_base`) names as output. */
         public static final int AT_WRITES = 24;
         public static final int TYPE_WRITES = Layout.FIELD_U32;
         /** Why the dispatch ended. */
@@ -939,7 +939,7 @@ public final class Kinds {
         public static final int TYPE_PARENT_OFFSET = Layout.FIELD_I64;
     }
 
-    /** Streams of the next dispatch that are neither the input nor the output of that dispatch's base. */
+    /** Streams of the next dispatch that its base (`exec.dispatch_base`) does not name. */
     public static final class ExecDispatchStreams {
         private ExecDispatchStreams() {}
         public static final String NAME = "exec.dispatch_streams";
@@ -970,7 +970,7 @@ public final class Kinds {
         public static final int TYPE_DURATION_TICKS = Layout.FIELD_U64;
     }
 
-    /** Messages that the next dispatch read from a stream other than its base's input. */
+    /** Messages that the next dispatch read from a stream that its base (`exec.dispatch_base`) does not name. */
     public static final class ExecStreamRead {
         private ExecStreamRead() {}
         public static final String NAME = "exec.stream_read";
@@ -987,7 +987,7 @@ public final class Kinds {
         public static final int TYPE_COUNT = Layout.FIELD_U32;
     }
 
-    /** Messages that the next dispatch wrote to a stream other than its base's output. */
+    /** Messages that the next dispatch wrote to a stream that its base (`exec.dispatch_base`) does not name. */
     public static final class ExecStreamWrote {
         private ExecStreamWrote() {}
         public static final String NAME = "exec.stream_wrote";
@@ -1002,13 +1002,13 @@ public final class Kinds {
         /** The number of messages. */
         public static final int AT_COUNT = 16;
         public static final int TYPE_COUNT = Layout.FIELD_U32;
-        /** How the messages descend from messages that this or an earlier dispatch of the task read from the base's input. */
+        /** How the messages descend from messages that this or an earlier dispatch of the task read from the stream that its base (`exec.dispatch_base`) names as input. */
         public static final int AT_DESCENT = 20;
         public static final int TYPE_DESCENT = Layout.FIELD_ENUM;
         public static final int CHOICE_DESCENT_UNRECORDED = 0;
         public static final int CHOICE_DESCENT_EACH_FROM_NEXT = 1;
         public static final int CHOICE_DESCENT_ALL_FROM_ONE = 2;
-        /** The index of the message that the first message descends from, less the index of the first message read from the base's input. */
+        /** The index of the message that the first message descends from, less the index of the first message that the dispatch read from the input stream of its base. */
         public static final int AT_PARENT_OFFSET = 22;
         public static final int TYPE_PARENT_OFFSET = Layout.FIELD_I16;
     }
@@ -1034,12 +1034,12 @@ public final class Kinds {
         /** The number of messages of `stream`. */
         public static final int AT_COUNT = 32;
         public static final int TYPE_COUNT = Layout.FIELD_U32;
-        /** 0: all descend from the same message; 1: each descends from the next message. */
+        /** 0: all messages descend from the same message; 1: the k-th message descends from the k-th of as many parent messages. */
         public static final int AT_STEP = 36;
         public static final int TYPE_STEP = Layout.FIELD_U32;
     }
 
-    /** A wait that never ends, because the run is deadlocked. Recorded once for each such wait, up to 1,000, before the run ends. */
+    /** A wait that never ends, because the run is deadlocked. Before the run ends, an event is recorded for each wait that never ends, up to 1,000. */
     public static final class ExecDeadlocked {
         private ExecDeadlocked() {}
         public static final String NAME = "exec.deadlocked";
@@ -1059,7 +1059,7 @@ public final class Kinds {
         public static final int TYPE_FOR_ROOM = Layout.FIELD_U8;
     }
 
-    /** A task ended. The four times add up to the measured part of the task's life (modes metrics and full). */
+    /** A task ended. The busy time, the two waiting times and the ready time add up to the measured part of the task's life (modes metrics and full). */
     public static final class ExecTaskEnded {
         private ExecTaskEnded() {}
         public static final String NAME = "exec.task_ended";
@@ -1196,7 +1196,7 @@ public final class Kinds {
         /** The number of messages that the sizes represent: all up to the last one whose size was measured. */
         public static final int AT_MESSAGES = 8;
         public static final int TYPE_MESSAGES = Layout.FIELD_U64;
-        /** The total size of these messages. */
+        /** The total size of the messages that the sizes represent. */
         public static final int AT_BYTES = 16;
         public static final int TYPE_BYTES = Layout.FIELD_U64;
         /** The smallest size measured. */
@@ -1284,7 +1284,7 @@ public final class Kinds {
         public static final int TYPE_MESSAGE = Layout.FIELD_STR;
     }
 
-    /** A task that exists. */
+    /** The row of a task. */
     public static final class ExecTaskRow {
         private ExecTaskRow() {}
         public static final String NAME = "exec.task";
@@ -1316,7 +1316,7 @@ public final class Kinds {
         /** The number of messages that the task wrote. */
         public static final int CELL_WRITES = 6;
         public static final int TYPE_WRITES = Layout.FIELD_U64;
-        /** Time it ran. */
+        /** The time for which the task ran. */
         public static final int CELL_BUSY_TICKS = 7;
         public static final int TYPE_BUSY_TICKS = Layout.FIELD_U64;
         /** The time for which the task waited for messages. */
@@ -1333,7 +1333,7 @@ public final class Kinds {
         public static final int TYPE_FAILED = Layout.FIELD_BOOL;
     }
 
-    /** A stream that exists. */
+    /** The row of a stream. */
     public static final class ExecStreamRow {
         private ExecStreamRow() {}
         public static final String NAME = "exec.stream";
@@ -1372,7 +1372,7 @@ public final class Kinds {
         /** The number of messages that the sizes represent: all up to the last one whose size was measured. */
         public static final int CELL_MESSAGES = 0;
         public static final int TYPE_MESSAGES = Layout.FIELD_U64;
-        /** The total size of these messages. */
+        /** The total size of the messages that the sizes represent. */
         public static final int CELL_BYTES = 1;
         public static final int TYPE_BYTES = Layout.FIELD_U64;
         /** The smallest size measured. */
@@ -1482,19 +1482,19 @@ public final class Kinds {
         public static final String NAME = "net.record_failed";
         public static final long HASH = 0xcc35255eba461932L;
         public static final int WORDS = 5;
-        /** The task that worked on it. */
+        /** The task that worked on the record. */
         public static final int AT_TASK = 0;
         public static final int TYPE_TASK = Layout.FIELD_U64;
         /** The task's component. */
         public static final int AT_COMPONENT = 8;
         public static final int TYPE_COMPONENT = Layout.FIELD_SITE;
-        /** The message: its stream … */
+        /** The stream of the record, as a message. */
         public static final int AT_STREAM = 16;
         public static final int TYPE_STREAM = Layout.FIELD_U64;
-        /** … and its number in that stream, from 0. */
+        /** The number of the record in this stream, from 0. */
         public static final int AT_INDEX = 24;
         public static final int TYPE_INDEX = Layout.FIELD_U64;
-        /** Why. */
+        /** The reason of the failure. */
         public static final int AT_REASON = 32;
         public static final int TYPE_REASON = Layout.FIELD_STR;
     }
@@ -1505,18 +1505,18 @@ public final class Kinds {
         public static final String NAME = "net.record_held";
         public static final long HASH = 0xeff000e882886a2dL;
         public static final int WORDS = 3;
-        /** The task that keeps it. */
+        /** The task that keeps the record. */
         public static final int AT_TASK = 0;
         public static final int TYPE_TASK = Layout.FIELD_U64;
-        /** The message: its stream … */
+        /** The stream of the record, as a message. */
         public static final int AT_STREAM = 8;
         public static final int TYPE_STREAM = Layout.FIELD_U64;
-        /** … and its number in that stream, from 0. */
+        /** The number of the record in this stream, from 0. */
         public static final int AT_INDEX = 16;
         public static final int TYPE_INDEX = Layout.FIELD_U64;
     }
 
-    /** A type of records that the task reads: recorded before the first record of it that is described. */
+    /** A type of records that the task reads: recorded before the task describes the first record of the type. */
     public static final class NetRecordType {
         private NetRecordType() {}
         public static final String NAME = "net.record_type";
@@ -1528,12 +1528,12 @@ public final class Kinds {
         /** The type's number in this run. */
         public static final int AT_RECORD_TYPE = 8;
         public static final int TYPE_RECORD_TYPE = Layout.FIELD_U32;
-        /** Its labels, tags first, and each group as files show it; of more than 200 bytes the first 200. */
+        /** The labels of the type as files show them, tags first; only the first 200 bytes of a longer text. */
         public static final int AT_LABELS = 12;
         public static final int TYPE_LABELS = Layout.FIELD_STR;
     }
 
-    /** What the record is on which a box begins to work. Recorded where records take long against recording it: see `exec.clock_budget`. */
+    /** Describes the record on which a box begins to work. Recorded only where the box takes much longer for a record than recording this event takes: see `exec.clock_budget`. */
     public static final class NetRecordDescribed {
         private NetRecordDescribed() {}
         public static final String NAME = "net.record_described";
@@ -1545,19 +1545,19 @@ public final class Kinds {
         /** The record's index in the stream that the task reads. */
         public static final int AT_INDEX = 8;
         public static final int TYPE_INDEX = Layout.FIELD_U64;
-        /** The number of its type. */
+        /** The number of the record's type. */
         public static final int AT_RECORD_TYPE = 16;
         public static final int TYPE_RECORD_TYPE = Layout.FIELD_U32;
-        /** The bytes of its values, without those that only a library understands. */
+        /** The bytes of the record's values, without values that only a library understands. */
         public static final int AT_SIZE_BYTES = 24;
         public static final int TYPE_SIZE_BYTES = Layout.FIELD_U64;
-        /** The value of the first of its tags, in the order of the type's labels; 0 without a tag. */
+        /** The value of the record's first tag, in the order of the type's labels; 0 without a tag. */
         public static final int AT_TAG_0 = 32;
         public static final int TYPE_TAG_0 = Layout.FIELD_I64;
-        /** That of the second. */
+        /** The value of the record's second tag; 0 without a second tag. */
         public static final int AT_TAG_1 = 40;
         public static final int TYPE_TAG_1 = Layout.FIELD_I64;
-        /** That of the third. */
+        /** The value of the record's third tag; 0 without a third tag. */
         public static final int AT_TAG_2 = 48;
         public static final int TYPE_TAG_2 = Layout.FIELD_I64;
     }
@@ -1583,31 +1583,31 @@ public final class Kinds {
         public static final int CHOICE_WHAT_PINNED = 6;
         public static final int CHOICE_WHAT_ADVISED = 7;
         public static final int CHOICE_WHAT_ENDED = 8;
-        /** By which part the goal was expected to become better; not a number: not known. */
+        /** The expected gain: the part by which the goal was expected to become better; not a number if unknown. */
         public static final int AT_PREDICTED = 16;
         public static final int TYPE_PREDICTED = Layout.FIELD_F64;
-        /** By which part it became better in the trial. */
+        /** The gain measured in the trial: the part by which the goal became better. */
         public static final int AT_GAIN = 24;
         public static final int TYPE_GAIN = Layout.FIELD_F64;
-        /** It is at least this, in 99 of 100 cases. */
+        /** The lower bound of the gain, with a confidence of 99 %. */
         public static final int AT_LEAST = 32;
         public static final int TYPE_LEAST = Layout.FIELD_F64;
-        /** It is at most this. */
+        /** The upper bound of the gain. */
         public static final int AT_MOST = 40;
         public static final int TYPE_MOST = Layout.FIELD_F64;
-        /** Pairs of windows that were compared. */
+        /** The number of pairs of windows that the trial compared. */
         public static final int AT_PAIRS = 48;
         public static final int TYPE_PAIRS = Layout.FIELD_U32;
-        /** What changes, in words. */
+        /** The change that the tuner decided about, in words. */
         public static final int AT_CHANGE = 52;
         public static final int TYPE_CHANGE = Layout.FIELD_STR;
-        /** The values that it sets, as `NAME=VALUE`. */
+        /** The settings' values that the change sets, as `NAME=VALUE`. */
         public static final int AT_VALUES = 56;
         public static final int TYPE_VALUES = Layout.FIELD_STR;
-        /** The values that take it back. */
+        /** The settings' values that undo the change, as `NAME=VALUE`. */
         public static final int AT_BACK = 60;
         public static final int TYPE_BACK = Layout.FIELD_STR;
-        /** The model or rule that proposed it. */
+        /** The model or rule that proposed the change. */
         public static final int AT_MODEL = 64;
         public static final int TYPE_MODEL = Layout.FIELD_STR;
         /** The reason for the decision. */
@@ -1615,13 +1615,13 @@ public final class Kinds {
         public static final int TYPE_WHY = Layout.FIELD_STR;
     }
 
-    /** The sources rest from now on, or go on, as a command asked for. */
+    /** A command paused the run's sources, or let them continue. */
     public static final class ControlPaused {
         private ControlPaused() {}
         public static final String NAME = "control.paused";
         public static final long HASH = 0xc49a31c9592edb2cL;
         public static final int WORDS = 1;
-        /** They rest. */
+        /** Whether the sources are paused. */
         public static final int AT_PAUSED = 0;
         public static final int TYPE_PAUSED = Layout.FIELD_BOOL;
     }

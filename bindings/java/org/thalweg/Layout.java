@@ -4,7 +4,7 @@ package org.thalweg;
 public final class Layout {
     private Layout() {}
 
-    /** The version of every file of a space. A reader refuses a later one. */
+    /** The version of every file of a space. A reader refuses a file with a later version. */
     public static final int VERSION = 1;
 
     /** A page: the size of every file's header. */
@@ -49,7 +49,7 @@ public final class Layout {
     /** State: 1 running, 2 finished. Starts a line. */
     public static final int IDENTITY_STATE = 192;
 
-    /** The number of writers so far; their numbers are 1 to this. */
+    /** The number of writers so far. Writers are numbered from 1, so this is also the last writer's number. */
     public static final int IDENTITY_WRITERS = 200;
 
     /** The number of settings. */
@@ -187,7 +187,7 @@ public final class Layout {
     /** Version (low half). */
     public static final int LINK_VERSION = 8;
 
-    /** The directory: length as a word, then bytes. Its last part is `thalweg-` and the space's UUID in hexadecimal. */
+    /** The directory: length as a word, then bytes. The last part of the path is `thalweg-` and the space's UUID in hexadecimal. */
     public static final int LINK_PATH = 16;
 
     /** The most bytes of the directory's path. */
@@ -205,7 +205,7 @@ public final class Layout {
     /** The event's sequence. */
     public static final int LATEST_SEQUENCE = 24;
 
-    /** The first words of its arguments. */
+    /** The first words of the event's arguments. */
     public static final int LATEST_ARGUMENTS = 32;
 
     /** The number of words of arguments that the line can hold. */
@@ -238,7 +238,7 @@ public final class Layout {
     /** Two words: the second is a full time, whose high half applies to the following events of this block. */
     public static final int EVENT_KIND_FULL_TIME = 1;
 
-    /** The writer of the following events: four words, which are this one, the number and thread of the writer (as in the element's header), the id of the writer's name, and the sequence of the writer's first event. This event has no sequence. It is written when a writer takes over the element, and at the start of each of this writer's blocks; a block without this event is the first writer's. */
+    /** The writer of the following events: four words, which are this one, the number and thread of the writer (as in the element's header), the id of the writer's name, and the sequence of the writer's first event. An event of this kind has no sequence. An event of kind 2 is written when a writer takes over the element, and at the start of each of this writer's blocks; a block without such an event is the first writer's. */
     public static final int EVENT_KIND_OWNER = 2;
 
     /** Words of an event that names the writer. */
@@ -397,7 +397,7 @@ public final class Layout {
     /** The number of slots. */
     public static final int MAILBOX_SLOT_COUNT = 64;
 
-    /** State of a slot. */
+    /** The state of a slot: one of the constants `FREE` to `FAILED`. */
     public static final int MAILBOX_STATE = 0;
 
     /** The command's number. */
