@@ -157,7 +157,8 @@ fn processors_of(list: &str) -> Vec<usize> {
     list.trim().split(',').filter_map(range).flatten().collect()
 }
 
-fn allowed() -> Vec<usize> {
+/// The numbers of the processors that this process may use.
+pub(crate) fn allowed() -> Vec<usize> {
     // SAFETY: an all-zero `cpu_set_t` is an empty set, and the call fills at most its size.
     let set = unsafe {
         let mut set: libc::cpu_set_t = std::mem::zeroed();

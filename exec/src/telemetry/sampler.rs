@@ -158,7 +158,7 @@ struct Thread {
 
 impl Looking {
     fn new(board: Arc<Board>) -> Looking {
-        let allowed: Vec<usize> = affinity::processors().iter().map(|processor| processor.number).collect();
+        let allowed = affinity::allowed();
         let (throttled, memory) = (Throttled::open(), Memory::open());
         let now = board.clock.now();
         Looking {
