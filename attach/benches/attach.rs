@@ -8,7 +8,7 @@ mod rivals;
 
 use started::{Target, compiled};
 use std::time::{Duration, Instant};
-use thalweg_attach::{Attachment, Keep, Options, Which, Wish};
+use thalweg_attach::{Attachment, Form, Keep, Options, Which, Wish};
 
 const CALLS: &str = "20000000";
 const ROUNDS: usize = 7;
@@ -79,7 +79,7 @@ fn costs(program: &std::path::Path) {
     let wishes = [
         ("counted", Wish::default()),
         ("argument changed, counted", Wish { set: Some((1, 5)), ..Wish::default() }),
-        ("one argument kept", Wish { arguments: vec![0], ..Wish::default() }),
+        ("one argument kept", Wish { arguments: vec![0.into()], ..Wish::default() }),
         ("timed", Wish { times: true, ..Wish::default() }),
         (
             "timed, the last 100 kept",
@@ -87,7 +87,7 @@ fn costs(program: &std::path::Path) {
         ),
         (
             "timed, argument and result kept",
-            Wish { times: true, arguments: vec![0], results: true, ..Wish::default() },
+            Wish { times: true, arguments: vec![0.into()], results: Some(Form::UNKNOWN), ..Wish::default() },
         ),
     ];
     for (name, wish) in wishes {

@@ -1,5 +1,6 @@
 //! An attachment: adds points to a target, reads their figures, and undoes all changes.
 
+mod changes;
 mod followed;
 mod ordered;
 mod signatures;
@@ -15,13 +16,14 @@ use crate::inject::Gadgets;
 use crate::kept::{Call, Keep, Ring};
 use crate::memory::{Found, Memory, Record, Region};
 use crate::modules::{Function, Modules};
-use crate::points::{Change, Condition, Figures, Layout};
+use crate::points::{Argument, Change, Condition, Figures, Layout};
 use crate::process::{Identity, Mapping, PAGE, Process};
 use crate::refusal;
 use crate::restore::{Restored, restore, worker};
 use crate::stacks::interrupted;
 use crate::stub::{self, Routines, STUB_BYTES, Stub};
 use crate::tracer::{Stopped, traced};
+use crate::types::{Form, Place};
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::process::Command;
@@ -78,10 +80,10 @@ pub struct Options {
 pub struct Wish {
     /// Whether to keep the times of calls.
     pub times: bool,
-    /// The arguments to keep, by their numbers from 0 to 5: integers and pointers.
-    pub arguments: Vec<usize>,
-    /// Whether to keep the results of calls: integers and pointers.
-    pub results: bool,
+    /// The arguments to keep.
+    pub arguments: Vec<Argument>,
+    /// How the results of calls are read, if they are to be kept.
+    pub results: Option<Form>,
     /// Count calls by their return addresses.
     pub callers: bool,
     /// The argument to change, and its new value.
@@ -160,7 +162,10 @@ impl Neighbour {
         let blob = &*BLOB;
         Routines {
             count: at(blob.count),
-            value: at(blob.value),
+            unsigned: at(blob.unsigned),
+            signed: at(blob.signed),
+            double: at(blob.double),
+            single: at(blob.single),
             enter: at(blob.enter),
             unwind: at(blob.unwind),
             once: at(blob.once),
@@ -289,7 +294,8 @@ impl Attachment {
             }
             let (beginning, change) = self.prepared(function, wish)?;
             let layout = Layout::new(wish.times, &wish.arguments, wish.results, wish.callers, wish.keep);
-            let needs_entry = wish.times || wish.results || change.is_some_and(|change| change.is_restored);
+            let needs_entry =
+                wish.times || wish.results.is_some() || change.is_some_and(|change| change.is_restored);
             prepared.push((function, wish, beginning, change, layout, needs_entry));
         }
         let needs_unwinders = !self.has_unwinders && prepared.iter().any(|prepared| prepared.5);
@@ -405,39 +411,6 @@ impl Attachment {
         Ok(Added { stopped, took: begin.elapsed() })
     }
 
-    /// Sets another value for the argument that a point changes; calls that have begun keep their value.
-    ///
-    /// # Errors
-    /// The point changes no argument, or the change is not safe.
-    pub fn set_argument(&mut self, point: usize, value: u64) -> Result<Added, Error> {
-        let begin = Instant::now();
-        let Point { function, beginning, layout, stripes, when, patch, is_on, change, .. } =
-            &self.points[point];
-        let Some(change) = change.map(|change| Change { value, ..change }) else {
-            return Err(Error::new(format!("no argument of `{}` is changed", function.name)));
-        };
-        let (function, beginning, layout, old) =
-            (function.clone(), beginning.clone(), layout.clone(), patch.clone());
-        let (stripes, when, is_on) = (*stripes, *when, *is_on);
-        self.make_room(&[function.module_index], 0)?;
-        let stub = self.stub(&function, &beginning, &layout, stripes, (Some(change), when))?;
-        let place = self.neighbour(function.module_index).put(&stub)?;
-        let new = jump_from(function.address, place, &function.name)?.to_vec();
-        let patch = Patch { new, places: stub.places, ..old.clone() };
-        self.memory.as_mut().expect("there is room").record(&[patch.record()])?;
-        let mut stopped = Duration::ZERO;
-        if is_on {
-            // One jump is replaced by another, and no thread can be inside the bytes of a jump.
-            let step = Patch { old: old.new, new: patch.new.clone(), places: Vec::new(), ..patch.clone() };
-            stopped = self.swap(std::slice::from_ref(&step), |patch| (&patch.old, &patch.new), true)?;
-        }
-        let changed = &mut self.points[point];
-        changed.change = Some(change);
-        changed.wish.set = Some((change.argument, value));
-        changed.patch = patch;
-        Ok(Added { stopped, took: begin.elapsed() })
-    }
-
     /// The reason why attaching to this function with this wish would be refused, if there is one.
     pub fn refusal(&self, function: &Function, wish: &Wish) -> Option<Error> {
         self.prepared(function, wish).err()
@@ -448,14 +421,19 @@ impl Attachment {
         // Whether the beginning can be moved depends only on the distance to the new place, so any near
         // address serves as a test.
         beginning.at(&function.name, function.address & !0xffff)?;
-        if let Some(number) = wish.arguments.iter().find(|number| **number > 5) {
-            return Err(Error::new(format!(
-                "argument {number} of `{}` is in no register: only 0 to 5 can be kept",
-                function.name
-            )));
+        for argument in &wish.arguments {
+            match argument.place {
+                Place::Integer(0..6) | Place::Float(0..8) => {}
+                Place::Integer(number) | Place::Float(number) => {
+                    return Err(Error::new(format!(
+                        "argument {number} of `{}` is in no register: only 0 to 5 can be kept",
+                        function.name
+                    )));
+                }
+            }
         }
         let change = wish.set.map(|set| self.change(function, &code, set)).transpose()?;
-        if wish.times || wish.results || change.is_some_and(|change| change.is_restored) {
+        if wish.times || wish.results.is_some() || change.is_some_and(|change| change.is_restored) {
             may_be_timed(function)?;
         }
         Ok((beginning, change))
@@ -616,32 +594,6 @@ impl Attachment {
         Ok((code, beginning))
     }
 
-    /// The change of an argument that no caller can notice.
-    fn change(
-        &self,
-        function: &Function,
-        code: &Code,
-        (argument, value): (usize, u64),
-    ) -> Result<Change, Error> {
-        let name = &function.name;
-        if argument > 5 {
-            return Err(Error::new(format!(
-                "`{name}` has its argument {argument} not in a register: only 0 to 5 are"
-            )));
-        }
-        // Callers of a library's function, and of a function that writes the register itself, rely on the ABI
-        // alone.
-        let by_abi = function.is_exported && self.modules.get(function.module_index).is_library;
-        let is_restored = !by_abi && !code.writes(argument);
-        if is_restored && argument == 2 {
-            return Err(Error::new(format!(
-                "argument 2 of `{name}` cannot be changed: the function leaves its register alone, and a caller in the same program may rely on \
-                 that, or on a result in it"
-            )));
-        }
-        Ok(Change { argument, value, is_restored })
-    }
-
     fn unwinders(&self) -> Result<Vec<(Function, Beginning)>, Error> {
         let functions = self.modules.named(&UNWINDERS).into_iter();
         let functions =
@@ -658,15 +610,16 @@ impl Attachment {
 
     fn describe(&self, at: u64, stripes: u64, layout: &Layout, change: Option<Change>) -> Result<(), Error> {
         let restored = change.filter(|change| change.is_restored);
+        let (_, bytes) = layout.result.map_or(Form::UNKNOWN, |(form, _)| form).read();
         let mut words = vec![
             stripes,
             layout.stripe_bytes,
             restored.map_or(0, |change| u64::from(stub::FRAME_ARGUMENTS[change.argument])),
             restored.map_or(0, |change| change.value),
-            layout.result.map_or(0, u64::from),
+            layout.result.map_or(0, |(_, histogram)| u64::from(histogram)),
             u64::from(layout.is_timed),
-            0,
-            0,
+            64 - 8 * bytes,
+            stub::how(layout.result.map_or(Form::UNKNOWN, |(form, _)| form)),
         ];
         if layout.kept.is_some() || layout.callers.is_some() {
             words.extend(layout.kept.as_ref().map_or([0; 4], Ring::described));

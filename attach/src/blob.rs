@@ -14,7 +14,7 @@ core::arch::global_asm!(
 );
 
 unsafe extern "C" {
-    static thalweg_attach_blob_begin: [u64; 10];
+    static thalweg_attach_blob_begin: [u64; 13];
 }
 
 /// The code, with the offsets of its routines.
@@ -22,13 +22,16 @@ unsafe extern "C" {
 pub(crate) struct Blob {
     pub(crate) bytes: Vec<u8>,
     pub(crate) count: u64,
-    pub(crate) value: u64,
+    pub(crate) unsigned: u64,
     pub(crate) enter: u64,
     pub(crate) leave: u64,
     pub(crate) unwind: u64,
     pub(crate) once: u64,
     pub(crate) keep: u64,
     pub(crate) caller: u64,
+    pub(crate) signed: u64,
+    pub(crate) double: u64,
+    pub(crate) single: u64,
 }
 
 /// The size of the table of calls under way, whose layout is in `blob.s`.
@@ -44,8 +47,9 @@ pub(crate) static BLOB: LazyLock<Blob> = LazyLock::new(|| {
         let header = begin.read();
         (header, std::slice::from_raw_parts(begin.cast::<u8>(), header[7] as usize))
     };
-    let [_, count, value, enter, leave, unwind, once, _, keep, caller] = header;
-    Blob { bytes: bytes.to_vec(), count, value, enter, leave, unwind, once, keep, caller }
+    let [_, count, unsigned, enter, leave, unwind, once, _, keep, caller, signed, double, single] = header;
+    let bytes = bytes.to_vec();
+    Blob { bytes, count, unsigned, enter, leave, unwind, once, keep, caller, signed, double, single }
 });
 
 impl Blob {

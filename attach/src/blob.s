@@ -10,18 +10,23 @@
 #   entry: slot 0, return address 8, begin 16, descriptor 24, thread 32, replaced argument 40, state 48, the call's record 56 (0: none)
 #   state: 0 in use or free (slot 0), 1 its slot was put back before an exception, 2 being taken over
 # A descriptor: stripes' begin 0, a stripe's bytes 8, frame offset of the argument to restore 16 (0: none; r9 never), the value it was given 24,
-#   offset of the results' histogram 32 (0: none), whether times are kept 40. Where calls are kept: offset of the stripe's ring of records 64,
+#   offset of the results' histogram 32 (0: none), whether times are kept 40, bits of a result's register that are not of the result 48,
+#   how results are read 56 (0 unsigned, 1 signed, 2 double, 3 float). Where calls are kept: offset of the stripe's ring of records 64,
 #   records in it less one 72 (it has a power of two), bytes of a record 80, whether the first calls are kept and not the last 88. Where callers are
 #   counted: offset of the stripe's table of callers 96: 256 entries of a return address 0 and its calls 8.
 # A stripe: calls 0, calls that were not timed 8, sums 16 (time), 24 .. 64 (arguments), 72 (results), calls that were given a record 80, calls that
 #   found theirs being written by another thread 88, calls whose caller found no room in the table 96, the histogram of times at 128.
+# A histogram, as histogram.rs has it: words with the counts of the buckets. Unsigned numbers have 252, then the greatest key (word 252) and the
+#   greatest complement of a key (253): keys are unsigned numbers in the order of the values. Signed numbers have the same, and the buckets of
+#   negative ones from word 256 on. Floating-point numbers: zero 0, below 2^-128 1, then four for each power of two, from 2^128 on 1026, no number
+#   1027; negative ones from word 1028 on; the sum 2056, the greatest key 2057, the greatest complement of a key 2058.
 # A record of a call: being written 0, number from 1 on 8, begin 16, ticks that it lasted 24, thread 32, result 40, how it ended 48 (0 not yet, 1 it
 #   returned, 2 it went on in another function), xmm0 on return 56; where a record has more bytes: the six arguments in registers 64, xmm0 .. 7 112, the slot 176.
 
 thalweg_attach_blob:
     .quad 0                                     # the table's address
     .quad ta_count - thalweg_attach_blob
-    .quad ta_value - thalweg_attach_blob
+    .quad ta_unsigned - thalweg_attach_blob
     .quad ta_enter - thalweg_attach_blob
     .quad ta_leave - thalweg_attach_blob
     .quad ta_unwind - thalweg_attach_blob
@@ -29,6 +34,9 @@ thalweg_attach_blob:
     .quad thalweg_attach_blob_end - thalweg_attach_blob     # in the target: where timed functions return to, the same in all modules
     .quad ta_keep - thalweg_attach_blob
     .quad ta_caller - thalweg_attach_blob
+    .quad ta_signed - thalweg_attach_blob
+    .quad ta_double - thalweg_attach_blob
+    .quad ta_single - thalweg_attach_blob
 
 # Takes the stripe of descriptor rdi into rsi, by where the stack is: threads have stacks of their own. Clobbers r9.
 .macro stripe
@@ -56,10 +64,42 @@ ta_count:
     lock inc qword ptr [rsi]
     ret
 
-# Adds a value to a sum and a histogram. In: rax value, rsi stripe, rcx the histogram's and rdx the sum's offset. Clobbers rax, rcx, r8, r9.
+# Raises the word at r9 to r8, and the one behind it to the complement of r8. Clobbers r8.
+.macro extremes
+    cmp r8, [r9]
+    jbe 31f
+    call ta_raise
+31: not r8
+    cmp r8, [r9 + 8]
+    jbe 32f
+    add r9, 8
+    call ta_raise
+32:
+.endm
+
+# Raises the word at r9 to r8.
+    .p2align 4
+ta_raise:
+    push rax
+    mov rax, [r9]
+21: cmp rax, r8
+    jae 2f
+    lock cmpxchg [r9], r8
+    jne 21b
+2:  pop rax
+    ret
+
+# Adds a value to a sum, the extremes and a histogram. In: rax value, rsi stripe, rcx the histogram's and rdx the sum's offset.
+# Clobbers rax, rcx, r8, r9.
     .p2align 5
+ta_unsigned:
+    mov r8, rax
+    lea r9, [rsi + rcx + 252 * 8]
+    extremes
+# The same without the extremes.
 ta_value:
     lock add [rsi + rdx], rax
+ta_bucket:
     cmp rax, 4
     jb 21f
     bsr r8, rax
@@ -71,6 +111,83 @@ ta_value:
     mov rcx, r9
 21:  add rcx, rsi
     lock inc qword ptr [rcx + rax * 8]
+    ret
+
+# The same for a number in two's complement.
+    .p2align 5
+ta_signed:
+    mov r8, rax
+    btc r8, 63
+    lea r9, [rsi + rcx + 252 * 8]
+    extremes
+    lock add [rsi + rdx], rax
+    test rax, rax
+    jns ta_bucket
+    neg rax
+    add rcx, 256 * 8
+    jmp ta_bucket
+
+# The same for a floating-point number of 32 bits, whose sum is in the histogram. Clobbers rdx, too. The program's own rounding, and its flags of
+# exceptions, are not used and not changed.
+    .p2align 5
+ta_single:
+    sub rsp, 40
+    movups [rsp], xmm0
+    stmxcsr [rsp + 32]
+    mov dword ptr [rsp + 36], 0x1f80
+    ldmxcsr [rsp + 36]
+    movd xmm0, eax
+    cvtss2sd xmm0, xmm0
+    movq rax, xmm0
+    ldmxcsr [rsp + 32]
+    movups xmm0, [rsp]
+    add rsp, 40
+# The same for a floating-point number of 64 bits.
+ta_double:
+    add rcx, rsi
+    mov r8, rax
+    btr r8, 63
+    movabs r9, 0x7ff0000000000000
+    cmp r8, r9
+    ja 24f
+    mov r8, rax
+    sar r8, 63
+    bts r8, 63
+    xor r8, rax
+    lea r9, [rcx + 2057 * 8]
+    extremes
+    sub rsp, 40
+    movups [rsp], xmm0
+    mov [rsp + 16], rax
+    stmxcsr [rsp + 32]
+    mov dword ptr [rsp + 36], 0x1f80
+    ldmxcsr [rsp + 36]
+    mov rax, [rcx + 2056 * 8]
+21: movq xmm0, rax
+    addsd xmm0, [rsp + 16]
+    movq r8, xmm0
+    lock cmpxchg [rcx + 2056 * 8], r8
+    jne 21b
+    ldmxcsr [rsp + 32]
+    movups xmm0, [rsp]
+    mov rax, [rsp + 16]
+    add rsp, 40
+    btr rax, 63
+    jnc 22f
+    add rcx, 1028 * 8
+22: test rax, rax
+    jz 3f
+    shr rax, 50
+    sub rax, 3580
+    jns 23f
+    mov eax, -1
+23: cmp eax, 1024
+    jle 2f
+    mov eax, 1024
+2:  add eax, 2
+3:  lock inc qword ptr [rcx + rax * 8]
+    ret
+24: lock inc qword ptr [rcx + 1027 * 8]
     ret
 
 # Begins a timed call. In: rdi descriptor, rsi stripe. Out: r8 its entry, 0 if there is no room. Clobbers rax, rcx, rdx, r9.
@@ -363,12 +480,32 @@ ta_leave:
     mov ecx, 128
     mov edx, 16
     call ta_value
-5:  mov rcx, [rdi + 32]
-    test rcx, rcx
-    jz 6f
+5:  cmp qword ptr [rdi + 32], 0
+    je 6f
+    mov r8, [rdi + 56]
+    cmp r8d, 2
+    jae 52f
     mov rax, [rsp + 56]
+    mov ecx, [rdi + 48]
+    shl rax, cl
+    test r8d, r8d
+    jnz 51f
+    shr rax, cl
+    mov ecx, [rdi + 32]
     mov edx, 72
-    call ta_value
+    call ta_unsigned
+    jmp 6f
+51: sar rax, cl
+    mov ecx, [rdi + 32]
+    mov edx, 72
+    call ta_signed
+    jmp 6f
+52: movq rax, xmm0
+    mov ecx, [rdi + 32]
+    je 53f
+    call ta_single
+    jmp 6f
+53: call ta_double
 6:  pop r9
     pop r8
     pop rdi

@@ -5,15 +5,15 @@
 //! write the same cache line. All additions are atomic, so none is lost when threads share a stripe.
 
 use crate::error::Error;
+use crate::histogram::{Histogram, Scale};
 use crate::kept::{Keep, Ring};
+use crate::types::{Form, Place};
 use std::collections::HashMap;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 
 /// Stripes of a point: a power of two, which is also written in the code of the trampolines.
 pub(crate) const STRIPES: u64 = 8;
-/// Bytes of a histogram.
-pub(crate) const HISTOGRAM_BYTES: u64 = 256 * 8;
 /// Bytes of a table of callers, which has 256 entries.
 const CALLERS_BYTES: u64 = 256 * 16;
 /// The offset in a stripe of the number of calls that found no room in the table of callers.
@@ -23,9 +23,38 @@ const HEADER_BYTES: u64 = 128;
 /// Bytes of a stripe with only the count.
 const COUNT_BYTES: u64 = 64;
 
-/// The offset of a channel's sum in a stripe. Channel 0 is times, 1 to 6 are arguments, 7 is results.
+/// The offset of a channel's sum in a stripe. Channel 0 is times, 1 to 6 are arguments, 7 is results. The sum
+/// of floating-point numbers is in their histogram instead.
 pub(crate) fn sum_offset(channel: usize) -> u32 {
     16 + 8 * channel as u32
+}
+
+/// The channel of results.
+pub(crate) const RESULTS: usize = 7;
+
+/// An argument whose values are kept: the register that has it, and how its bits are read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Argument {
+    /// The register.
+    pub place: Place,
+    /// How the register's bits are read.
+    pub form: Form,
+}
+
+/// An integer register of unknown type, whose 64 bits are read as a number without a sign.
+impl From<usize> for Argument {
+    fn from(number: usize) -> Argument {
+        Argument { place: Place::Integer(number), form: Form::UNKNOWN }
+    }
+}
+
+impl Argument {
+    /// The offset of the sum in a stripe, which is not used for floating-point numbers.
+    pub(crate) fn sum_offset(self) -> u32 {
+        match self.place {
+            Place::Integer(number) | Place::Float(number) => sum_offset(1 + number.min(5)),
+        }
+    }
 }
 
 /// An argument that is changed on entry.
@@ -85,8 +114,9 @@ impl Comparison {
 pub(crate) struct Layout {
     pub(crate) is_timed: bool,
     /// The arguments that are kept, each with its histogram's offset.
-    pub(crate) arguments: Vec<(usize, u32)>,
-    pub(crate) result: Option<u32>,
+    pub(crate) arguments: Vec<(Argument, u32)>,
+    /// How results are read, if they are kept, and the offset of their histogram.
+    pub(crate) result: Option<(Form, u32)>,
     /// The offset in a stripe of the table that counts calls by their return addresses, if there is one.
     pub(crate) callers: Option<u64>,
     /// Records of calls, at the end of each stripe.
@@ -97,22 +127,22 @@ pub(crate) struct Layout {
 impl Layout {
     pub(crate) fn new(
         is_timed: bool,
-        arguments: &[usize],
-        has_result: bool,
+        arguments: &[Argument],
+        result: Option<Form>,
         has_callers: bool,
         keep: Option<Keep>,
     ) -> Layout {
         let mut next = HEADER_BYTES;
-        let mut histogram = || {
-            next += HISTOGRAM_BYTES;
-            (next - HISTOGRAM_BYTES) as u32
+        let mut histogram = |scale: Scale| {
+            next += scale.bytes();
+            (next - scale.bytes()) as u32
         };
         if is_timed {
-            histogram();
+            histogram(Scale::Unsigned);
         }
-        let arguments: Vec<(usize, u32)> =
-            arguments.iter().map(|argument| (*argument, histogram())).collect();
-        let result = has_result.then(histogram);
+        let arguments = arguments.iter().map(|argument| (*argument, histogram(argument.form.scale())));
+        let arguments: Vec<(Argument, u32)> = arguments.collect();
+        let result = result.map(|form| (form, histogram(form.scale())));
         let callers = has_callers.then_some(next);
         next += callers.map_or(0, |_| CALLERS_BYTES);
         let kept = keep.map(|keep| Ring::at(next, keep));
@@ -151,21 +181,26 @@ impl Layout {
             |at: u64| u64::from_le_bytes(bytes[at as usize..at as usize + 8].try_into().expect("8 bytes"));
         let sum =
             |offset: u64| (0..STRIPES).fold(0_u64, |sum, n| sum.wrapping_add(word(n * stripe + offset)));
-        let histogram = |channel: usize, offset: u32| {
-            let buckets: Vec<u64> = (0..256).map(|n| sum(u64::from(offset) + 8 * n)).collect();
-            Histogram { sum: sum(u64::from(sum_offset(channel))), buckets }
+        let histogram = |scale: Scale, sum_offset: u32, offset: u32| {
+            let word_of = |stripe_number: u64, index: usize| {
+                word(stripe_number * stripe + u64::from(offset) + 8 * index as u64)
+            };
+            let sum_of = |stripe_number: u64| word(stripe_number * stripe + u64::from(sum_offset));
+            Histogram::read(scale, STRIPES, word_of, sum_of)
         };
         let is_plain = self.stripe_bytes == COUNT_BYTES;
         Ok(Figures {
             calls: sum(0),
             not_timed: if is_plain { 0 } else { sum(8) },
-            ticks: self.is_timed.then(|| histogram(0, HEADER_BYTES as u32)),
+            ticks: self.is_timed.then(|| histogram(Scale::Unsigned, sum_offset(0), HEADER_BYTES as u32)),
             arguments: self
                 .arguments
                 .iter()
-                .map(|(number, offset)| (*number, histogram(1 + number, *offset)))
+                .map(|(argument, offset)| {
+                    (*argument, histogram(argument.form.scale(), argument.sum_offset(), *offset))
+                })
                 .collect(),
-            results: self.result.map(|offset| histogram(7, offset)),
+            results: self.result.map(|(form, offset)| histogram(form.scale(), sum_offset(RESULTS), offset)),
             callers: self.callers.map(|offset| {
                 let mut callers: HashMap<u64, u64> = HashMap::new();
                 for stripe in 0..STRIPES {
@@ -186,7 +221,7 @@ impl Layout {
 }
 
 /// The figures of a point since it was made.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Figures {
     /// Calls that began.
     pub calls: u64,
@@ -194,8 +229,8 @@ pub struct Figures {
     pub not_timed: u64,
     /// Ticks of the processor's clock from entry to return, of calls that returned.
     pub ticks: Option<Histogram>,
-    /// The arguments that are kept, by their numbers from 0.
-    pub arguments: Vec<(usize, Histogram)>,
+    /// The arguments that are kept.
+    pub arguments: Vec<(Argument, Histogram)>,
     /// The results of calls.
     pub results: Option<Histogram>,
     /// The numbers of calls by their return addresses, if they were counted.
@@ -211,87 +246,19 @@ pub struct Callers {
     pub left_out: u64,
 }
 
-/// A histogram of values, with four buckets for each power of two.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Histogram {
-    /// The sum of the values, modulo 2⁶⁴.
-    pub sum: u64,
-    buckets: Vec<u64>,
-}
-
-impl Histogram {
-    /// The number of values.
-    pub fn count(&self) -> u64 {
-        self.buckets.iter().sum()
-    }
-
-    /// The buckets that are not empty: the least value, the greatest value, and the count of each.
-    pub fn buckets(&self) -> impl Iterator<Item = (u64, u64, u64)> + '_ {
-        self.buckets.iter().enumerate().filter(|(_, count)| **count > 0).map(|(number, count)| {
-            let (first, last) = bounds(number);
-            (first, last, *count)
-        })
-    }
-
-    /// The quantile `part` (from 0 to 1) of the values. The error is at most a quarter of the largest power
-    /// of two that does not exceed the quantile.
-    pub fn quantile(&self, part: f64) -> Option<u64> {
-        let wanted = (self.count() as f64 * part).ceil().max(1.0) as u64;
-        let mut sum = 0;
-        self.buckets().find_map(|(first, last, count)| {
-            sum += count;
-            (sum >= wanted).then_some(first + (last - first) / 2)
-        })
-    }
-
-    /// The difference to the earlier figures `before`.
-    #[must_use]
-    pub fn since(&self, before: &Histogram) -> Histogram {
-        let old = |number: usize| before.buckets.get(number).copied().unwrap_or(0);
-        let buckets =
-            self.buckets.iter().enumerate().map(|(number, count)| count.saturating_sub(old(number)));
-        Histogram { sum: self.sum.wrapping_sub(before.sum), buckets: buckets.collect() }
-    }
-}
-
-/// The least and the largest value that a bucket counts.
-fn bounds(number: usize) -> (u64, u64) {
-    if number < 4 {
-        return (number as u64, number as u64);
-    }
-    let shift = number / 4 - 1;
-    let first = (4 + number as u64 % 4) << shift.min(61);
-    (first, first.saturating_add((1_u64 << shift.min(61)) - 1))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn buckets_follow_each_other() {
-        assert_eq!((bounds(3), bounds(4), bounds(7), bounds(8)), ((3, 3), (4, 4), (7, 7), (8, 9)));
-        for number in 1..252 {
-            assert_eq!(bounds(number).0, bounds(number - 1).1 + 1, "{number}");
-        }
-        assert_eq!(bounds(251).1, u64::MAX);
-    }
-
-    #[test]
-    fn quantiles_lie_in_their_buckets() {
-        let mut buckets = vec![0; 256];
-        (buckets[1], buckets[20]) = (9, 1);
-        let histogram = Histogram { sum: 0, buckets };
-        assert_eq!(histogram.quantile(0.5), Some(1));
-        assert!((64..80).contains(&histogram.quantile(1.0).expect("a value")));
-        assert_eq!(Histogram::default().quantile(0.5), None);
-    }
-
-    #[test]
     fn a_point_that_only_counts_has_a_line_a_stripe() {
-        assert_eq!(Layout::new(false, &[], false, false, None).bytes(), 512);
-        let layout = Layout::new(true, &[2, 0], true, false, None);
-        assert_eq!(layout.arguments, [(2, 128 + 2048), (0, 128 + 2 * 2048)]);
-        assert_eq!((layout.result, layout.stripe_bytes), (Some(128 + 3 * 2048), 128 + 4 * 2048));
+        assert_eq!(Layout::new(false, &[], None, false, None).bytes(), 512);
+        let (register, double) =
+            (Argument::from(2), Argument { place: Place::Float(1), form: Form::Float(8) });
+        let layout = Layout::new(true, &[double, register], Some(Form::Signed(4)), false, None);
+        assert_eq!(layout.arguments, [(double, 128 + 2048), (register, 128 + 2048 + 16512)]);
+        let result = 128 + 2 * 2048 + 16512;
+        assert_eq!(layout.result, Some((Form::Signed(4), result)));
+        assert_eq!(layout.stripe_bytes, u64::from(result) + 2 * 2048);
     }
 }

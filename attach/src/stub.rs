@@ -6,10 +6,12 @@
 
 use crate::code::Beginning;
 use crate::error::Error;
-use crate::points::{Change, Condition, HISTOGRAM_BYTES, Layout, STRIPES, sum_offset};
+use crate::histogram::Scale;
+use crate::points::{Argument, Change, Condition, Layout, STRIPES};
+use crate::types::{Form, Place};
 
 /// The memory of a trampoline, which is more than any trampoline needs.
-pub(crate) const STUB_BYTES: u64 = 512;
+pub(crate) const STUB_BYTES: u64 = 768;
 /// The offsets of the arguments' registers in the stack frame that the routines of `blob.s` expect.
 pub(crate) const FRAME_ARGUMENTS: [u8; 6] = [16, 24, 32, 40, 8, 0];
 
@@ -20,6 +22,22 @@ const RESTORE_FLAGS: [u8; 5] = [0x58, 0x04, 0x7f, 0x9e, 0x58];
 /// rcx, rdx, rsi, rdi, r8, r9
 const PUSH_REST: [u8; 8] = [0x51, 0x52, 0x56, 0x57, 0x41, 0x50, 0x41, 0x51];
 const POP_REST: [u8; 8] = [0x41, 0x59, 0x41, 0x58, 0x5f, 0x5e, 0x5a, 0x59];
+
+/// How `blob.s` reads the bits of a result.
+const UNSIGNED: u64 = 0;
+const SIGNED: u64 = 1;
+const DOUBLE: u64 = 2;
+const SINGLE: u64 = 3;
+
+/// How the bits of a value of this form are read, as a number for `blob.s`.
+pub(crate) fn how(form: Form) -> u64 {
+    match form.read() {
+        (Scale::Unsigned, _) => UNSIGNED,
+        (Scale::Signed, _) => SIGNED,
+        (Scale::Float, 4) => SINGLE,
+        (Scale::Float, _) => DOUBLE,
+    }
+}
 
 /// An assembler of trampolines.
 #[derive(Debug)]
@@ -63,6 +81,27 @@ impl Assembler {
     /// `mov rax, [rsp + offset]`
     fn load(&mut self, offset: u8) {
         self.put(&[0x48, 0x8b, 0x44, 0x24, offset]);
+    }
+
+    /// Loads an argument into rax: extended to 64 bits if it is an integer; as its bits if it is a
+    /// floating-point number.
+    fn load_argument(&mut self, argument: Argument) {
+        let number = match argument.place {
+            // movq rax, xmm0 to xmm7
+            Place::Float(number) => return self.put(&[0x66, 0x48, 0x0f, 0x7e, 0xc0 | (number as u8) << 3]),
+            Place::Integer(number) => number,
+        };
+        let code: &[u8] = match argument.form.read() {
+            (Scale::Signed, 1) => &[0x48, 0x0f, 0xbe],
+            (Scale::Signed, 2) => &[0x48, 0x0f, 0xbf],
+            (Scale::Signed, 4) => &[0x48, 0x63],
+            (Scale::Unsigned, 1) => &[0x0f, 0xb6],
+            (Scale::Unsigned, 2) => &[0x0f, 0xb7],
+            (Scale::Unsigned, 4) => &[0x8b],
+            _ => &[0x48, 0x8b],
+        };
+        self.put(code);
+        self.put(&[0x44, 0x24, FRAME_ARGUMENTS[number]]);
     }
 
     /// Appends a jump, taken if the condition does not hold, whose target [`Assembler::lands`] sets. Clobbers
@@ -113,7 +152,10 @@ pub(crate) struct Stub {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Routines {
     pub(crate) count: u64,
-    pub(crate) value: u64,
+    pub(crate) unsigned: u64,
+    pub(crate) signed: u64,
+    pub(crate) double: u64,
+    pub(crate) single: u64,
     pub(crate) enter: u64,
     pub(crate) unwind: u64,
     pub(crate) once: u64,
@@ -158,12 +200,17 @@ pub(crate) fn point(
     stub.put_with(&[0x48, 0xbf], descriptor);
     stub.call(routines.count);
     for (argument, histogram) in &layout.arguments {
-        stub.load(FRAME_ARGUMENTS[*argument]);
+        stub.load_argument(*argument);
         stub.put(&[0xb9]);
         stub.put(&histogram.to_le_bytes());
         stub.put(&[0xba]);
-        stub.put(&sum_offset(1 + argument).to_le_bytes());
-        stub.call(routines.value);
+        stub.put(&argument.sum_offset().to_le_bytes());
+        stub.call(match how(argument.form) {
+            SIGNED => routines.signed,
+            DOUBLE => routines.double,
+            SINGLE => routines.single,
+            _ => routines.unsigned,
+        });
     }
     if layout.callers.is_some() {
         stub.call(routines.caller);
@@ -232,5 +279,3 @@ pub(crate) fn replacement(target: u64) -> Stub {
     bytes.extend(target.to_le_bytes());
     Stub { bytes, places: Vec::new() }
 }
-
-const _: () = assert!(HISTOGRAM_BYTES == 256 * 8);

@@ -8,6 +8,7 @@
 //! that is passed by value, neither that parameter nor any later one has a place. A function whose parameters
 //! the compiler has changed, or that is not called by the C ABI, has no signature at all.
 
+use crate::histogram::Scale;
 use gimli::{
     AttributeValue, DebuggingInformationEntry, Dwarf, EndianSlice, LittleEndian, Unit, UnitOffset, constants,
 };
@@ -65,6 +66,10 @@ pub enum Form {
     Signed(u64),
     /// An unsigned integer with this number of bytes.
     Unsigned(u64),
+    /// A `bool`.
+    Bool,
+    /// A `char` with a sign.
+    Character,
     /// A floating-point number with this number of bytes.
     Float(u64),
     /// An address.
@@ -77,6 +82,40 @@ pub enum Form {
     ByAddress,
     /// Anything else.
     Other,
+}
+
+impl Form {
+    /// How a register is read whose type is not known: as 64 bits without a sign.
+    pub const UNKNOWN: Form = Form::Unsigned(8);
+
+    /// Whether a value of this form is one number in a register.
+    pub fn is_number(self) -> bool {
+        match self {
+            Form::Signed(bytes) | Form::Unsigned(bytes) => matches!(bytes, 1 | 2 | 4 | 8),
+            Form::Float(bytes) => matches!(bytes, 4 | 8),
+            Form::Bool | Form::Character | Form::Pointer | Form::Text | Form::ByAddress => true,
+            Form::Whole(_) | Form::Other => false,
+        }
+    }
+
+    /// How the number is read, and the bytes of the register that it has. What is no number is read as a
+    /// register of unknown type.
+    pub(crate) fn read(self) -> (Scale, u64) {
+        match self {
+            form if !form.is_number() => (Scale::Unsigned, 8),
+            Form::Signed(bytes) => (Scale::Signed, bytes),
+            Form::Unsigned(bytes) => (Scale::Unsigned, bytes),
+            Form::Float(bytes) => (Scale::Float, bytes),
+            Form::Character => (Scale::Signed, 1),
+            Form::Bool => (Scale::Unsigned, 1),
+            _ => (Scale::Unsigned, 8),
+        }
+    }
+
+    /// How the number is read.
+    pub fn scale(self) -> Scale {
+        self.read().0
+    }
 }
 
 /// The debugging information of a file.
@@ -234,10 +273,17 @@ impl<'a> Reader<'_, 'a> {
         let bytes = entry.attr(constants::DW_AT_byte_size).and_then(gimli::Attribute::udata_value);
         match entry.tag() {
             constants::DW_TAG_base_type => {
-                Type { name: self.name(offset), form: base(&entry, bytes.unwrap_or(0)) }
+                let (name, form) = (self.name(offset), base(&entry, bytes.unwrap_or(0)));
+                let is_character = name == "char" && form == Form::Signed(1);
+                Type { name, form: if is_character { Form::Character } else { form } }
             }
             constants::DW_TAG_enumeration_type => {
-                Type { name: format!("enum {}", self.name(offset)), form: Form::Signed(bytes.unwrap_or(4)) }
+                // The type of the constants says whether they have a sign; old compilers do not name it.
+                let form = match inner().form {
+                    form @ (Form::Signed(_) | Form::Unsigned(_) | Form::Bool | Form::Character) => form,
+                    _ => Form::Signed(bytes.unwrap_or(4)),
+                };
+                Type { name: format!("enum {}", self.name(offset)), form }
             }
             constants::DW_TAG_typedef => Type { name: self.name(offset), ..inner() },
             constants::DW_TAG_const_type => qualified("const", inner()),
@@ -268,6 +314,7 @@ fn base(entry: &Entry<'_>, bytes: u64) -> Form {
         Some(AttributeValue::Encoding(constants::DW_ATE_signed | constants::DW_ATE_signed_char)) => {
             Form::Signed(bytes)
         }
+        Some(AttributeValue::Encoding(constants::DW_ATE_boolean)) if bytes == 1 => Form::Bool,
         Some(AttributeValue::Encoding(
             constants::DW_ATE_unsigned
             | constants::DW_ATE_unsigned_char
@@ -303,7 +350,13 @@ impl Places {
     fn next(&mut self, form: Form) -> Option<Place> {
         match form {
             // A value of form `ByAddress` is passed as a pointer to a copy.
-            Form::Signed(1..=8) | Form::Unsigned(1..=8) | Form::Pointer | Form::Text | Form::ByAddress => {
+            Form::Signed(1..=8)
+            | Form::Unsigned(1..=8)
+            | Form::Bool
+            | Form::Character
+            | Form::Pointer
+            | Form::Text
+            | Form::ByAddress => {
                 self.integers += 1;
                 (self.is_certain && self.integers <= INTEGERS).then(|| Place::Integer(self.integers - 1))
             }

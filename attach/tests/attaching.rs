@@ -5,7 +5,7 @@ mod started;
 use started::{Target, compiled};
 use std::time::Duration;
 use thalweg_attach::{
-    Attachment, Call, Comparison, Condition, Follower, Function, Keep, Options, Which, Wish,
+    Attachment, Call, Comparison, Condition, Follower, Form, Function, Keep, Options, Which, Wish,
 };
 
 fn one(attachment: &Attachment, name: &str) -> Function {
@@ -52,14 +52,22 @@ fn times_arguments_and_results_are_kept() {
     let mut attachment = open(&target);
     let work = one(&attachment, "work");
     attachment
-        .add(&[(work, Wish { times: true, arguments: vec![0, 1], results: true, ..Wish::default() })])
+        .add(&[(
+            work,
+            Wish {
+                times: true,
+                arguments: vec![0.into(), 1.into()],
+                results: Some(Form::UNKNOWN),
+                ..Wish::default()
+            },
+        )])
         .expect("attached");
     assert_eq!(target.ask("run 1000"), "done 2000");
     let figures = attachment.figures(0).expect("figures");
     assert_eq!((figures.calls, figures.not_timed), (2000, 0));
     assert_eq!(figures.ticks.as_ref().map(|ticks| ticks.count()), Some(2000));
     let (number, first) = &figures.arguments[0];
-    assert_eq!((*number, first.count(), first.sum), (0, 2000, 999 * 1000));
+    assert_eq!((*number, first.count(), first.sum), (0.into(), 2000, 999 * 1000));
     assert_eq!(figures.arguments[1].1.buckets().collect::<Vec<_>>(), [(0, 0, 2000)]);
     let results = figures.results.expect("results");
     assert_eq!((results.count(), results.sum), (2000, 3 * 999 * 1000));
@@ -211,7 +219,12 @@ fn threads_that_call_all_the_time_do_not_notice() {
             let wish = |number: usize| match (cycle + number) % 3 {
                 0 => counting(),
                 1 => Wish { keep: Some(Keep { calls: 4, which: Which::Last }), ..timing() },
-                _ => Wish { times: true, arguments: vec![0, 1, 2], results: true, ..Wish::default() },
+                _ => Wish {
+                    times: true,
+                    arguments: vec![0.into(), 1.into(), 2.into()],
+                    results: Some(Form::UNKNOWN),
+                    ..Wish::default()
+                },
             };
             let wishes: Vec<_> = names
                 .iter()
@@ -454,7 +467,7 @@ fn conditions_choose_calls() {
     ] {
         let mut attachment = open(&target);
         let work = one(&attachment, "work");
-        for wish in [counting(), Wish { arguments: vec![0], ..timing() }] {
+        for wish in [counting(), Wish { arguments: vec![0.into()], ..timing() }] {
             let when = Some(Condition { argument: 0, is, value: 40 });
             attachment.add_when(&[(work.clone(), wish)], when).expect("attached");
             assert_eq!(target.ask("run 100"), "done 100");
@@ -475,7 +488,7 @@ fn conditions_choose_what_is_changed() {
     assert_eq!(target.ask(&format!("load {library}")), "loaded");
     for argument in 0..2 {
         // The condition is on the kept argument or on another one, with and without further measurements.
-        for more in [vec![], vec![0]] {
+        for more in [vec![], vec![0.into()]] {
             let mut attachment = open(&target);
             let kept = one(&attachment, "kept");
             let wish = Wish { set: Some((argument, 100)), arguments: more, ..Wish::default() };
@@ -537,7 +550,7 @@ fn a_thousand_million_calls_are_counted() {
     assert_eq!(target.ask("run 15625000"), "done 1000000000");
     assert_eq!(attachment.figures(0).expect("figures").calls, 1_000_000_000);
     attachment.remove(0).expect("removed");
-    attachment.add(&[(work, Wish { arguments: vec![1], ..timing() })]).expect("attached");
+    attachment.add(&[(work, Wish { arguments: vec![1.into()], ..timing() })]).expect("attached");
     assert_eq!(target.ask("run 1562500"), "done 100000000");
     let figures = attachment.figures(1).expect("figures");
     let timed = figures.ticks.expect("times").count();

@@ -12,7 +12,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
-use thalweg_attach::{Attachment, Function, Keep, Options, Which, Wish};
+use thalweg_attach::{Argument, Attachment, Form, Function, Keep, Options, Place, Which, Wish};
 use thalweg_chance::Chance;
 
 /// The activities of a target: signals, exceptions, longjmp, coroutines, forks, vfork and exec, threads,
@@ -103,10 +103,21 @@ fn one(attachment: &Attachment, name: &str) -> Function {
 
 fn wish(chance: &mut Chance) -> Wish {
     let times = chance.one_in(2);
-    let arguments = (0..3).filter(|_| chance.one_in(3)).collect();
+    let forms = [Form::UNKNOWN, Form::Signed(8), Form::Signed(4), Form::Character, Form::Bool];
+    let mut arguments = Vec::new();
+    for number in (0..3).filter(|_| chance.one_in(3)).collect::<Vec<_>>() {
+        let form = chance.of(&forms);
+        arguments.push(Argument { place: Place::Integer(number), form });
+    }
+    for number in (0..2).filter(|_| chance.one_in(4)).collect::<Vec<_>>() {
+        let form = chance.of(&[Form::Float(8), Form::Float(4)]);
+        arguments.push(Argument { place: Place::Float(number), form });
+    }
+    let result = chance.of(&[Form::UNKNOWN, Form::Signed(4), Form::Float(8), Form::Float(4)]);
+    let results = chance.one_in(3).then_some(result);
     let which = [Which::First, Which::Last, Which::Every][chance.below(3) as usize];
     let keep = chance.one_in(3).then_some(Keep { calls: 20, which });
-    Wish { times, arguments, results: chance.one_in(4), callers: chance.one_in(4), keep, ..Wish::default() }
+    Wish { times, arguments, results, callers: chance.one_in(4), keep, ..Wish::default() }
 }
 
 /// The calls that the target has counted itself.
@@ -218,11 +229,7 @@ fn cycle(target: &mut Target, threads: u64, chance: &mut Chance, is_hot: bool) {
         for (argument, values) in &figures.arguments {
             // The figures are read one after the other, while the program goes on.
             let range = figures.calls.saturating_sub(slack)..=if is_hot { high } else { figures.calls };
-            assert!(
-                range.contains(&values.count()),
-                "{name}: argument {argument}: {} {range:?}",
-                values.count()
-            );
+            assert!(range.contains(&values.count()), "{name}: {argument:?}: {} {range:?}", values.count());
         }
     }
     if chance.one_in(4) && !wishes.is_empty() {

@@ -2,115 +2,14 @@
 //! restored, also when the attaching process is killed.
 #![allow(clippy::print_stdout, reason = "says what is skipped, and how many were killed where")]
 
-use std::io::{BufRead, BufReader, Write};
-use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdin, ChildStdout, Command, Output, Stdio};
-use std::time::{Duration, Instant};
+mod attached;
 
-/// A running program, which is killed when the value is dropped.
-struct Target {
-    child: Child,
-    input: ChildStdin,
-    output: BufReader<ChildStdout>,
-}
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
 
-impl Target {
-    fn start(folder: &Path, threads: &str) -> Target {
-        let program = compiled(folder);
-        let mut command = Command::new(program);
-        let mut child = command
-            .arg(threads)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .expect("the target starts");
-        let input = child.stdin.take().expect("a pipe");
-        let output = BufReader::new(child.stdout.take().expect("a pipe"));
-        let mut target = Target { child, input, output };
-        assert_eq!(target.answer(), "ready");
-        target
-    }
-
-    fn pid(&self) -> String {
-        self.child.id().to_string()
-    }
-
-    fn answer(&mut self) -> String {
-        let mut line = String::new();
-        self.output.read_line(&mut line).expect("the target answers");
-        assert!(!line.is_empty(), "the target has died: {:?}", self.child.wait());
-        line.trim_end().to_owned()
-    }
-
-    fn ask(&mut self, line: &str) -> String {
-        writeln!(self.input, "{line}").expect("the target reads");
-        self.answer()
-    }
-
-    /// Whether the program has mappings of an attachment.
-    fn attached(&self) -> bool {
-        let maps = std::fs::read_to_string(format!("/proc/{}/maps", self.pid())).expect("maps");
-        maps.contains("thalweg-attach")
-    }
-
-    /// The bytes of the program's own code.
-    fn code(&self) -> Vec<u8> {
-        let program = std::fs::read_link(format!("/proc/{}/exe", self.pid())).expect("a program");
-        let program = program.to_string_lossy();
-        let maps = std::fs::read_to_string(format!("/proc/{}/maps", self.pid())).expect("maps");
-        let line = maps.lines().find(|line| line.contains("r-xp") && line.contains(&*program)).expect("code");
-        let (begin, end) = line.split(' ').next().and_then(|range| range.split_once('-')).expect("a range");
-        let [begin, end] = [begin, end].map(|text| u64::from_str_radix(text, 16).expect("a number"));
-        let memory = std::fs::File::open(format!("/proc/{}/mem", self.pid())).expect("memory");
-        let mut bytes = vec![0; (end - begin) as usize];
-        std::os::unix::fs::FileExt::read_exact_at(&memory, &mut bytes, begin).expect("code");
-        bytes
-    }
-}
-
-impl Drop for Target {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-fn compiled(folder: &Path) -> PathBuf {
-    built(folder, "hot", &["-O2", "-pthread"])
-}
-
-/// One of the programs of the crate `attach`, compiled with the given options.
-fn built(folder: &Path, name: &str, options: &[&str]) -> PathBuf {
-    let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("../attach/tests/programs");
-    let program = folder.join(name);
-    let source = sources.join(format!("{name}.c"));
-    let status = Command::new("cc").args(options).arg(source).arg("-o").arg(&program).status();
-    assert!(status.expect("a C compiler").success());
-    program
-}
-
-fn thalweg(spaces: &Path, arguments: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_thalweg"));
-    command.args(arguments).env("THALWEG_SPACES", spaces);
-    command
-}
-
-fn ran(spaces: &Path, arguments: &[&str]) -> Output {
-    thalweg(spaces, arguments).output().expect("thalweg starts")
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
-}
-
-/// Waits until the condition `holds` is true, for a minute at most.
-fn until(what: &str, mut holds: impl FnMut() -> bool) {
-    let begin = Instant::now();
-    while !holds() {
-        assert!(begin.elapsed() < Duration::from_secs(60), "{what}");
-        std::thread::sleep(Duration::from_millis(2));
-    }
-}
+use attached::{Target, built, compiled, ran, started, text, thalweg, until};
 
 #[test]
 fn calls_are_counted_until_detached() {
@@ -688,13 +587,7 @@ fn values(object: &serde_json::Value) -> Vec<(Vec<String>, serde_json::Value)> {
 fn arguments_have_their_types_where_debugging_information_is() {
     let folder = tempfile::tempdir().expect("a folder");
     for (options, is_typed) in [(&["-O0", "-g"][..], true), (&["-O2", "-g"], true), (&["-O2"], false)] {
-        let program = built(folder.path(), "typed", options);
-        let mut child =
-            Command::new(program).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("it starts");
-        let input = child.stdin.take().expect("a pipe");
-        let output = BufReader::new(child.stdout.take().expect("a pipe"));
-        let mut target = Target { child, input, output };
-        assert_eq!(target.answer(), "ready");
+        let mut target = started(built(folder.path(), "typed", options));
         let pid = target.pid();
         let code = target.code();
         let attach = ["attach", &pid, "--time", "scaled", "--time", "area", "--last", "1", "--json"];

@@ -3,7 +3,7 @@
 
 use std::process::Command;
 
-use thalweg_attach::{Attachment, Figures, Function, Histogram, Options, Wish};
+use thalweg_attach::{Argument, Attachment, Figures, Form, Function, Histogram, Options, Wish};
 use thalweg_pack::{By, Call, Get, Kept, Pack, Point};
 use thalweg_space::Clock;
 
@@ -88,11 +88,13 @@ impl Target {
             for kept in kept {
                 match kept {
                     Kept::Time => wish.times = true,
-                    Kept::Result => wish.results = true,
-                    Kept::Argument(number) if !wish.arguments.contains(number) => {
-                        wish.arguments.push(*number)
+                    Kept::Result => wish.results = Some(Form::UNKNOWN),
+                    Kept::Argument(number) => {
+                        let argument = Argument::from(*number);
+                        if !wish.arguments.contains(&argument) {
+                            wish.arguments.push(argument);
+                        }
                     }
-                    Kept::Argument(_) => {}
                 }
             }
             Ok::<(), String>(())
@@ -172,7 +174,7 @@ impl Target {
             let seen = match argument {
                 None => figures.calls,
                 Some(argument) => {
-                    let values = figures.arguments.iter().find(|(known, _)| *known == argument);
+                    let values = figures.arguments.iter().find(|(known, _)| *known == argument.into());
                     // The argument is an `int`, so the upper half of its register may contain anything:
                     // mostly it is zero, and in the tuner's own calls it repeats the sign.
                     let (number, signed) = (u64::from(number as u32), number.cast_unsigned());
@@ -386,7 +388,7 @@ struct Window {
     calls: u64,
     ticks: Option<Histogram>,
     results: Option<Histogram>,
-    arguments: Vec<(usize, Histogram)>,
+    arguments: Vec<(Argument, Histogram)>,
 }
 
 impl Window {
@@ -394,9 +396,9 @@ impl Window {
         let since = |now: &Histogram, before: Option<&Histogram>| {
             before.map_or_else(|| now.clone(), |before| now.since(before))
         };
-        let argument = |(number, values): &(usize, Histogram)| {
-            let before = before.arguments.iter().find(|(known, _)| known == number);
-            (*number, since(values, before.map(|(_, values)| values)))
+        let argument = |(argument, values): &(Argument, Histogram)| {
+            let before = before.arguments.iter().find(|(known, _)| known == argument);
+            (*argument, since(values, before.map(|(_, values)| values)))
         };
         Window {
             calls: now.calls.saturating_sub(before.calls),
@@ -411,7 +413,8 @@ impl Window {
             Kept::Time => self.ticks.as_ref(),
             Kept::Result => self.results.as_ref(),
             Kept::Argument(number) => {
-                self.arguments.iter().find(|(known, _)| *known == number).map(|(_, values)| values)
+                let argument = Argument::from(number);
+                self.arguments.iter().find(|(known, _)| *known == argument).map(|(_, values)| values)
             }
         }
     }

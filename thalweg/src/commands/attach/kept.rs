@@ -2,8 +2,9 @@
 //! if the types are known.
 
 use serde_json::{Value, json};
-use thalweg_attach::{Attachment, Call, Form, Parameter, Place, Signature};
+use thalweg_attach::{Argument, Attachment, Call, Form, Number, Parameter, Place, Signature, Wish};
 
+use super::distribution;
 use crate::failure::Failure;
 use crate::output::Output;
 use crate::table::{Table, number, text as column};
@@ -18,9 +19,8 @@ const TEXT_BYTES: usize = 48;
 #[derive(Default)]
 pub(super) struct Columns {
     signature: Option<Signature>,
-    /// The numbers of the arguments that the user asked for; if empty, all known arguments are shown, or else
-    /// the first ones.
-    arguments: Vec<usize>,
+    /// The arguments that the user asked for; if empty, all known arguments are shown, or else the first ones.
+    arguments: Vec<Argument>,
 }
 
 /// The calls of a function that were kept one by one.
@@ -47,23 +47,43 @@ pub(super) struct Times<'a> {
 }
 
 impl Columns {
-    pub(super) fn new(signature: Option<Signature>, arguments: &[usize]) -> Columns {
-        Columns { signature, arguments: arguments.to_vec() }
+    pub(super) fn new(signature: Option<Signature>, wish: &Wish) -> Columns {
+        Columns { signature, arguments: wish.arguments.clone() }
+    }
+
+    /// The parameter that is this argument, with its number, if the types are known.
+    fn parameter(&self, argument: Argument) -> Option<(usize, &Parameter)> {
+        let parameters = self.signature.iter().flat_map(|signature| &signature.parameters);
+        parameters.enumerate().find(|(_, parameter)| parameter.place == Some(argument.place))
     }
 
     /// What an argument is, as C declares it; empty if that is not known.
-    pub(super) fn declared(&self, argument: usize) -> String {
-        let is_it = |parameter: &&Parameter| parameter.place == Some(Place::Integer(argument));
-        let parameters = self.signature.iter().flat_map(|signature| &signature.parameters);
-        parameters.filter(is_it).map(declaration).next().unwrap_or_default()
+    pub(super) fn declared(&self, argument: Argument) -> String {
+        self.parameter(argument).map(|(_, parameter)| declaration(parameter)).unwrap_or_default()
+    }
+
+    /// The number of an argument: that of the parameter if the types are known, else that of the register.
+    pub(super) fn number(&self, argument: Argument) -> usize {
+        let (Place::Integer(register) | Place::Float(register)) = argument.place;
+        self.parameter(argument).map_or(register, |(number, _)| number)
+    }
+
+    /// The name of an argument's type, and its form, if they are known.
+    pub(super) fn of(&self, argument: Argument) -> Option<(&str, Form)> {
+        self.parameter(argument).map(|(_, parameter)| (parameter.of.name.as_str(), argument.form))
+    }
+
+    /// The name of the result's type, and its form, if they are known.
+    pub(super) fn of_result(&self) -> Option<(&str, Form)> {
+        let result = self.signature.as_ref()?.result.as_ref()?;
+        Some((result.name.as_str(), result.form))
     }
 
     /// The parameters that are shown, if the function's types are known.
     fn parameters(&self) -> impl Iterator<Item = &Parameter> {
-        let wanted = |parameter: &&Parameter| match parameter.place {
-            Some(Place::Integer(number)) => self.arguments.is_empty() || self.arguments.contains(&number),
-            Some(Place::Float(_)) => self.arguments.is_empty(),
-            None => false,
+        let is_asked = |place| self.arguments.iter().any(|argument| argument.place == place);
+        let wanted = move |parameter: &&Parameter| {
+            parameter.place.is_some_and(|place| self.arguments.is_empty() || is_asked(place))
         };
         self.signature.iter().flat_map(|signature| &signature.parameters).filter(wanted)
     }
@@ -71,7 +91,7 @@ impl Columns {
     fn numbers(&self) -> Vec<usize> {
         match &self.arguments[..] {
             [] => (0..ARGUMENTS).collect(),
-            numbers => numbers.to_vec(),
+            arguments => arguments.iter().map(|argument| self.number(*argument)).collect(),
         }
     }
 
@@ -186,6 +206,14 @@ fn typed(form: Form, (integer, float): (u64, u64), attachment: &Attachment) -> V
     match form {
         Form::Signed(bytes) => json!(integer.cast_signed() << unused(bytes) >> unused(bytes)),
         Form::Unsigned(bytes) => json!(integer << unused(bytes) >> unused(bytes)),
+        Form::Bool => json!(integer as u8 != 0),
+        Form::Character => {
+            let character = i64::from((integer as u8).cast_signed());
+            match distribution::text(form, Number::Signed(character)) {
+                quoted if quoted.starts_with('\'') => json!(quoted),
+                _ => json!(character),
+            }
+        }
         Form::Float(4) => json!(f32::from_bits(float as u32)),
         Form::Float(8) => json!(f64::from_bits(float)),
         Form::Text => match attachment.text(integer, TEXT_BYTES) {

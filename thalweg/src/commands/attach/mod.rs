@@ -1,10 +1,12 @@
 //! `thalweg attach`: counts, times and changes calls of functions in a running program; also `thalweg detach`
 //! and `thalweg functions`.
 
+mod distribution;
 mod events;
 mod held;
 mod kept;
 mod shown;
+mod types;
 mod wishes;
 
 use std::os::unix::process::CommandExt as _;
@@ -13,10 +15,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use thalweg_attach::{Attachment, Condition, Function, Identity, Keep, Options, Which, Wish};
+use thalweg_attach::{Argument, Attachment, Condition, Form, Function, Identity, Keep, Options, Which, Wish};
 use thalweg_host::amount::time;
 
 use self::shown::Shown;
+use self::types::Signatures;
 use self::wishes::{CallText, Pair, SetText};
 use crate::Terminal;
 use crate::commands::scope::sleep;
@@ -103,7 +106,7 @@ pub(crate) struct Arguments {
     /// Count the calls by where they come from.
     #[arg(long, value_name = "FUNCTION")]
     callers: Vec<String>,
-    /// Keep these arguments of the functions, by their numbers from 0: integers and pointers.
+    /// Keep these arguments of the functions, by their numbers from 0.
     #[arg(long, value_name = "N,…", value_delimiter = ',', value_parser = clap::value_parser!(u8).range(0..6))]
     args: Vec<u8>,
     /// Keep the results of the functions.
@@ -311,7 +314,9 @@ impl Session<'_> {
         output: &mut Output,
     ) -> Result<(), Failure> {
         let arguments = self.arguments;
-        let wishes = self.wishes(attachment)?;
+        let mut wishes = self.wishes(attachment)?;
+        let mut signatures = Signatures::default();
+        signatures.give(attachment, &mut wishes);
         if !wishes.is_empty() {
             let added = attachment.add_when(&wishes, arguments.when).map_err(Failure::usage)?;
             print_stderr!(
@@ -346,19 +351,20 @@ impl Session<'_> {
             }
             return Ok(());
         }
-        self.watch(attachment, child, output)
+        self.watch(attachment, signatures, child, output)
     }
 
     /// Shows the figures again and again until the attachment ends.
     fn watch(
         &self,
         attachment: &mut Attachment,
+        mut signatures: Signatures,
         mut child: Option<&mut Child>,
         output: &mut Output,
     ) -> Result<(), Failure> {
         let arguments = self.arguments;
         let every = arguments.every.unwrap_or(Duration::from_secs(1));
-        let mut shown = Shown::new(attachment, arguments.keep)?;
+        let mut shown = Shown::new(attachment, &signatures, arguments.keep)?;
         for pair in &arguments.set_var {
             shown.variable(&pair.left, wishes::value(&pair.right).map_err(Failure::Usage)?);
         }
@@ -379,7 +385,7 @@ impl Session<'_> {
                 || !attachment.is_alive();
             if !is_over && Instant::now() >= next_look {
                 next_look = Instant::now() + LOOK;
-                self.loaded_since(attachment, &mut shown)?;
+                self.loaded_since(attachment, &mut signatures, &mut shown)?;
             }
             if !is_over {
                 shown.adopt(attachment);
@@ -402,7 +408,12 @@ impl Session<'_> {
 
     /// Attaches to functions of libraries that the program has loaded since the last look, if the patterns
     /// match the functions.
-    fn loaded_since(&self, attachment: &mut Attachment, shown: &mut Shown) -> Result<(), Failure> {
+    fn loaded_since(
+        &self,
+        attachment: &mut Attachment,
+        signatures: &mut Signatures,
+        shown: &mut Shown,
+    ) -> Result<(), Failure> {
         // The program may end at this moment, so an error is ignored here: the loop that shows figures
         // notices the end.
         if !attachment.look().unwrap_or(false) {
@@ -421,6 +432,7 @@ impl Session<'_> {
         if wishes.is_empty() {
             return Ok(());
         }
+        signatures.give(attachment, &mut wishes);
         match attachment.add_when(&wishes, self.arguments.when) {
             Ok(_) => print_stderr!(
                 "attached to {} of libraries that were loaded meanwhile",
@@ -430,13 +442,17 @@ impl Session<'_> {
                 print_stderr!("functions of libraries that were loaded meanwhile are left out: {error}")
             }
         }
-        shown.extend(attachment)
+        shown.extend(attachment, signatures)
     }
 
     /// The patterns of functions to be counted or timed, with the measurements of each.
     fn patterns(&self, attachment: &Attachment) -> Vec<(&str, Wish)> {
         let arguments = self.arguments;
-        let kept: Vec<usize> = arguments.args.iter().map(|number| usize::from(*number)).collect();
+        let mut kept: Vec<usize> = arguments.args.iter().map(|number| usize::from(*number)).collect();
+        kept.sort_unstable();
+        kept.dedup();
+        // The types of arguments and results, if they are known, are set later.
+        let kept: Vec<Argument> = kept.into_iter().map(Argument::from).collect();
         let keep_of = |calls, which| Keep { calls, which };
         let keep = |calls: u16, which| keep_of(usize::from(calls), which);
         let first = arguments.first.map(|calls| keep(calls, Which::First));
@@ -448,7 +464,7 @@ impl Session<'_> {
         let wish = |times| Wish {
             times,
             arguments: kept.clone(),
-            results: arguments.result,
+            results: arguments.result.then_some(Form::UNKNOWN),
             keep: every.filter(|_| times).or(keep),
             ..Wish::default()
         };

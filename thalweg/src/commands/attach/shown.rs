@@ -4,7 +4,7 @@
 use std::time::Instant;
 
 use serde_json::json;
-use thalweg_attach::{Attachment, Figures, Function, Histogram, Point, Signature, Unrecorded, Which, Wish};
+use thalweg_attach::{Argument, Attachment, Figures, Histogram, Unrecorded, Which, Wish};
 use thalweg_probe::kinds::{Counted, Gauged};
 use thalweg_space::{Clock, KindId, Site, Space, SpaceOptions, Writer};
 
@@ -14,9 +14,11 @@ use crate::removed::Removed;
 use crate::table::{Table, number, text as column};
 use crate::units::{count, duration, rate, share};
 
+use super::distribution;
 use super::events::{self, Events};
 use super::held::Held;
 use super::kept::{Columns, Kept, Times};
+use super::types::Signatures;
 
 /// The costs of a counted call, and of a call that is timed or has its result kept, in ns, as measured in
 /// BENCHMARKS.md.
@@ -71,7 +73,11 @@ struct PointShown {
 }
 
 impl Shown {
-    pub(super) fn new(attachment: &Attachment, keep: bool) -> Result<Shown, Failure> {
+    pub(super) fn new(
+        attachment: &Attachment,
+        signatures: &Signatures,
+        keep: bool,
+    ) -> Result<Shown, Failure> {
         let failed = |error| Failure::run("cannot make the space of the figures", error);
         let pid = attachment.target().pid;
         let program = std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
@@ -99,23 +105,21 @@ impl Shown {
             _removed: (!keep).then(|| Removed::new(&space)),
             space,
         };
-        shown.extend(attachment)?;
+        shown.extend(attachment, signatures)?;
         Ok(shown)
     }
 
     /// Adds the points that the attachment got since the last call.
-    pub(super) fn extend(&mut self, attachment: &Attachment) -> Result<(), Failure> {
+    pub(super) fn extend(&mut self, attachment: &Attachment, signatures: &Signatures) -> Result<(), Failure> {
         let space = &self.space;
         let site = |name: &str, kind| {
             let failed = |error| Failure::run("cannot note a function in the space", error);
             let site = space.site(&Site { name, kind, ..Site::default() }).map_err(failed)?;
             u32::try_from(site.0).map_err(|_| Failure::Usage("too many functions for a space".to_owned()))
         };
-        let new = attachment.points().iter().skip(self.points.len());
-        let mut signatures = signatures(attachment, new).into_iter();
         for (number, point) in attachment.points().iter().enumerate().skip(self.points.len()) {
             let name = point.function.readable();
-            let needs_return = point.wish.times || point.wish.results;
+            let needs_return = point.wish.times || point.wish.results.is_some();
             let every = is_every(&point.wish);
             if every {
                 events::check(&self.clock)?;
@@ -135,7 +139,7 @@ impl Shown {
                 unrecorded: Unrecorded::default(),
                 callers: Vec::new(),
                 kept: Kept::default(),
-                columns: Columns::new(signatures.next().flatten(), &point.wish.arguments),
+                columns: Columns::new(signatures.of(&point.function).cloned(), &point.wish),
                 now: Figures::default(),
                 before: Figures::default(),
                 per_s: 0.0,
@@ -308,21 +312,17 @@ impl Shown {
 
     /// The distributions of arguments and results.
     fn values(&self, point: &PointShown, output: &mut Output) -> Result<(), Failure> {
-        let argument = |number: usize| match point.columns.declared(number) {
-            declared if declared.is_empty() => format!("argument {number}"),
-            declared => format!("argument {number} ({declared})"),
+        let argument = |argument: &Argument| match point.columns.declared(*argument) {
+            declared if declared.is_empty() => format!("argument {}", point.columns.number(*argument)),
+            declared => format!("argument {} ({declared})", point.columns.number(*argument)),
         };
-        let arguments = point.now.arguments.iter().map(|(number, values)| (argument(*number), values));
-        let results = point.now.results.iter().map(|values| ("result".to_owned(), values));
-        for (what, values) in arguments.chain(results).filter(|(_, values)| values.count() > 0) {
-            output.line(&format!("\n{what} of {}: mean {:.1}", point.name, mean(values)))?;
-            let mut table = Table::new(&[number("FROM", 0), number("TO", 0), number("CALLS", 0), column("")]);
-            let most = powers(values).iter().map(|(_, _, calls)| *calls).max().unwrap_or(1);
-            for (first, last, calls) in powers(values) {
-                let bar = "#".repeat((calls * 40).div_ceil(most) as usize);
-                table.row(vec![first.to_string(), last.to_string(), count(calls), bar], false);
-            }
-            output.table(&table)?;
+        let arguments = point.now.arguments.iter();
+        let arguments = arguments.map(|(of, values)| (argument(of), point.columns.of(*of), values));
+        let results = point.now.results.iter();
+        let results = results.map(|values| ("result".to_owned(), point.columns.of_result(), values));
+        for (what, of, values) in arguments.chain(results).filter(|(.., values)| values.count() > 0) {
+            let what = format!("{what} of {}", point.name);
+            distribution::print(&what, of.map(|(_, form)| form), values, output)?;
         }
         Ok(())
     }
@@ -337,11 +337,7 @@ impl Shown {
     }
 
     fn object(&self, point: &PointShown, seconds: f64) -> serde_json::Value {
-        let values = |histogram: &Histogram| {
-            let buckets: Vec<_> =
-                histogram.buckets().map(|(first, last, calls)| json!([first, last, calls])).collect();
-            json!({ "count": histogram.count(), "mean": mean(histogram), "buckets": buckets })
-        };
+        let columns = &point.columns;
         let times = point.now.ticks.as_ref().map(|ticks| {
             let ns = |part| ticks.quantile(part).map(|ticks| self.clock.ticks_to_ns(ticks));
             let mean_ns = ticks.sum.checked_div(ticks.count()).map(|ticks| self.clock.ticks_to_ns(ticks));
@@ -351,11 +347,16 @@ impl Shown {
             .now
             .arguments
             .iter()
-            .map(|(number, histogram)| (number.to_string(), values(histogram)))
+            .map(|(argument, values)| {
+                let object = distribution::object(columns.of(*argument), values);
+                (columns.number(*argument).to_string(), object)
+            })
             .collect();
+        let result = |values: &Histogram| distribution::object(columns.of_result(), values);
+        let results = point.now.results.as_ref().map(result);
         json!({
             "function": point.name, "module": point.module, "seconds": seconds, "calls": point.now.calls, "not_timed": point.now.not_timed,
-            "times": times, "arguments": arguments, "results": point.now.results.as_ref().map(values), "is_off": point.is_off,
+            "times": times, "arguments": arguments, "results": results, "is_off": point.is_off,
             "callers": callers_object(point), "kept": self.timed(|times| point.kept.object(&point.columns, times)), "not_kept": point.kept.without,
             "without_event": point.unrecorded.overwritten + point.unrecorded.without_end,
             "cost": point.now.calls as f64 / seconds * point.call_ns / 1e9,
@@ -400,37 +401,4 @@ fn callers_object(point: &PointShown) -> Vec<serde_json::Value> {
 
 fn is_every(wish: &Wish) -> bool {
     wish.keep.is_some_and(|keep| keep.which == Which::Every)
-}
-
-/// For each point of which values are shown, the types of its function, if they are known.
-fn signatures<'a>(
-    attachment: &Attachment,
-    points: impl Iterator<Item = &'a Point>,
-) -> Vec<Option<Signature>> {
-    let points: Vec<&Point> = points.collect();
-    let has_values =
-        |wish: &Wish| !wish.arguments.is_empty() || wish.results || (wish.keep.is_some() && !is_every(wish));
-    let wanted: Vec<_> = points.iter().filter(|point| has_values(&point.wish)).collect();
-    let functions: Vec<&Function> = wanted.iter().map(|point| &point.function).collect();
-    let mut found = attachment.signatures(&functions).into_iter();
-    points.iter().map(|point| if has_values(&point.wish) { found.next().flatten() } else { None }).collect()
-}
-
-fn mean(values: &Histogram) -> f64 {
-    values.sum as f64 / values.count().max(1) as f64
-}
-
-/// The buckets of a histogram, joined so that each covers a range between powers of two.
-fn powers(values: &Histogram) -> Vec<(u64, u64, u64)> {
-    let mut joined: Vec<(u64, u64, u64)> = Vec::new();
-    for (first, last, calls) in values.buckets() {
-        match joined.last_mut() {
-            Some(before) if first > 0 && before.0 > 0 && before.0.ilog2() == first.ilog2() => {
-                before.1 = last;
-                before.2 += calls;
-            }
-            _ => joined.push((first, last, calls)),
-        }
-    }
-    joined
 }

@@ -1,0 +1,97 @@
+//! Changes of arguments: whether a caller could notice one, and another value for one.
+
+use super::{Added, Attachment, Patch, Point};
+use crate::code::{ARGUMENTS, Code, jump_from};
+use crate::error::Error;
+use crate::modules::Function;
+use crate::points::Change;
+use crate::reliance::Text;
+use std::time::{Duration, Instant};
+
+impl Attachment {
+    /// The change of an argument that no caller can notice.
+    pub(super) fn change(
+        &self,
+        function: &Function,
+        code: &Code,
+        (argument, value): (usize, u64),
+    ) -> Result<Change, Error> {
+        let name = &function.name;
+        if argument > 5 {
+            return Err(Error::new(format!(
+                "`{name}` has its argument {argument} not in a register: only 0 to 5 are"
+            )));
+        }
+        // Callers of a library's function, and of a function that writes the register itself, rely on the ABI
+        // alone.
+        let by_abi = function.is_exported && self.modules.get(function.module_index).is_library;
+        let is_restored = !by_abi && !code.writes(argument) && self.is_relied_on(function, argument);
+        if is_restored && argument == 2 {
+            return Err(Error::new(format!(
+                "argument 2 of `{name}` cannot be changed: the function leaves its register alone, and a caller in the same program may rely on \
+                 that, or on a result in it"
+            )));
+        }
+        Ok(Change { argument, value, is_restored })
+    }
+
+    /// Whether a caller in the function's module may rely on an argument's register after a call. If the
+    /// module's code cannot be read, it may.
+    fn is_relied_on(&self, function: &Function, argument: usize) -> bool {
+        let Some(text) = self.code_of(function.module_index) else { return true };
+        let bounds = |place| self.modules.at(place).map(|(found, _)| (found.address, found.size));
+        text.relies(function.address, ARGUMENTS[argument], bounds)
+    }
+
+    /// A module's code as it was before it was attached to.
+    fn code_of(&self, module: usize) -> Option<Text> {
+        let module = self.modules.get(module);
+        let maps = self.process.maps().ok()?;
+        let is_code = |begin| (module.begin..module.end).contains(&begin);
+        let mut parts = Vec::new();
+        for mapping in maps.iter().filter(|mapping| mapping.is_executable && is_code(mapping.begin)) {
+            let mut bytes = vec![0; (mapping.end - mapping.begin) as usize];
+            self.process.read(mapping.begin, &mut bytes).ok()?;
+            let points = self.points.iter().filter(|point| point.is_on).map(|point| &point.patch);
+            for patch in points.chain(&self.others).filter(|patch| mapping.has(patch.address)) {
+                let at = (patch.address - mapping.begin) as usize;
+                bytes.get_mut(at..at + patch.old.len())?.copy_from_slice(&patch.old);
+            }
+            parts.push((mapping.begin, bytes));
+        }
+        (!parts.is_empty()).then(|| Text::new(parts))
+    }
+
+    /// Sets another value for the argument that a point changes; calls that have begun keep their value.
+    ///
+    /// # Errors
+    /// The point changes no argument, or the change is not safe.
+    pub fn set_argument(&mut self, point: usize, value: u64) -> Result<Added, Error> {
+        let begin = Instant::now();
+        let Point { function, beginning, layout, stripes, when, patch, is_on, change, .. } =
+            &self.points[point];
+        let Some(change) = change.map(|change| Change { value, ..change }) else {
+            return Err(Error::new(format!("no argument of `{}` is changed", function.name)));
+        };
+        let (function, beginning, layout, old) =
+            (function.clone(), beginning.clone(), layout.clone(), patch.clone());
+        let (stripes, when, is_on) = (*stripes, *when, *is_on);
+        self.make_room(&[function.module_index], 0)?;
+        let stub = self.stub(&function, &beginning, &layout, stripes, (Some(change), when))?;
+        let place = self.neighbour(function.module_index).put(&stub)?;
+        let new = jump_from(function.address, place, &function.name)?.to_vec();
+        let patch = Patch { new, places: stub.places, ..old.clone() };
+        self.memory.as_mut().expect("there is room").record(&[patch.record()])?;
+        let mut stopped = Duration::ZERO;
+        if is_on {
+            // One jump is replaced by another, and no thread can be inside the bytes of a jump.
+            let step = Patch { old: old.new, new: patch.new.clone(), places: Vec::new(), ..patch.clone() };
+            stopped = self.swap(std::slice::from_ref(&step), |patch| (&patch.old, &patch.new), true)?;
+        }
+        let changed = &mut self.points[point];
+        changed.change = Some(change);
+        changed.wish.set = Some((change.argument, value));
+        changed.patch = patch;
+        Ok(Added { stopped, took: begin.elapsed() })
+    }
+}
