@@ -1,8 +1,9 @@
 //! Programs of other projects, recorded by probes: memcached from Debian in C, Ninja from Debian in C++,
-//! mini-redis from crates.io in Rust, H2 from Maven Central in Java. The step checks that the programs' own
+//! mini-redis from crates.io in Rust, Jetty and H2 from Maven Central in Java. The step checks that the programs' own
 //! tests pass and that the counts of calls agree with other counts (gcov, the client), and prints the cost of
 //! recording. The sources stay in the target directory.
 
+mod jetty;
 mod ninja;
 
 use crate::moobench::java;
@@ -49,6 +50,14 @@ pub(crate) fn tried() -> Result<Vec<(&'static str, Result<String>)>> {
             all.push(("mini-redis, what it costs", cost_of_mini_redis(&folder)));
         }
         Err(why) => all.push(("mini-redis", Err(why))),
+    }
+    match jetty::jetty() {
+        Ok(made) => {
+            all.push(("Jetty, its own tests", jetty::own_tests(&made)));
+            all.push(("Jetty, calls as its client counts them", jetty::counts(&made)));
+            all.push(("Jetty, what it costs", jetty::cost(&made)));
+        }
+        Err(why) => all.push(("Jetty", Err(why))),
     }
     all.push(("H2, what it costs", cost_of_h2()));
     Ok(all)
