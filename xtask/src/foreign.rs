@@ -1,7 +1,7 @@
 //! Programs of other projects, recorded by probes: memcached from Debian in C, Ninja from Debian in C++,
-//! mini-redis from crates.io in Rust, Jetty and H2 from Maven Central in Java. The step checks that the programs' own
-//! tests pass and that the counts of calls agree with other counts (gcov, the client), and prints the cost of
-//! recording. The sources stay in the target directory.
+//! mini-redis from crates.io in Rust, Jetty and H2 from Maven Central in Java. The step checks that the
+//! programs' own tests pass and that the counts of calls agree with other counts (gcov, the client), and
+//! prints the cost of recording. The sources stay in the target directory.
 
 mod jetty;
 mod ninja;
@@ -22,45 +22,44 @@ const TIMED: u64 = 40_000;
 /// The number of runs of each variant of a timed pair, by turns.
 const TURNS: usize = 5;
 
-/// The checks and measurements, each with its result: a sentence, or the reason why it failed.
-pub(crate) fn tried() -> Result<Vec<(&'static str, Result<String>)>> {
+/// Makes the checks and measurements, and hands over each result: a sentence, or the reason why it failed.
+pub(crate) fn tried(mut told: impl FnMut(&str, Result<String>)) -> Result<()> {
     let mut build = process::cargo();
     process::run(build.args(["build", "--release", "--quiet", "--locked", "-p", "thalweg"]))?;
-    let mut all = Vec::new();
     match memcached() {
         Ok(made) => {
-            all.push(("memcached, its own tests", own_tests_of_memcached(&made)));
-            all.push(("memcached, calls as gcov counts them", counts_of_memcached(&made)));
-            all.push(("memcached, what it costs", cost_of_memcached(&made)));
+            told("memcached, its own tests", own_tests_of_memcached(&made));
+            told("memcached, calls as gcov counts them", counts_of_memcached(&made));
+            told("memcached, what it costs", cost_of_memcached(&made));
         }
-        Err(why) => all.push(("memcached", Err(why))),
+        Err(why) => told("memcached", Err(why)),
     }
     match ninja::ninja() {
         Ok(made) => {
-            all.push(("Ninja, its own tests", ninja::own_tests(&made)));
-            all.push(("Ninja, calls as gcov counts them", ninja::counts(&made)));
-            all.push(("Ninja, what it costs", ninja::cost(&made)));
+            told("Ninja, its own tests", ninja::own_tests(&made));
+            told("Ninja, calls as gcov counts them", ninja::counts(&made));
+            told("Ninja, what it costs", ninja::cost(&made));
         }
-        Err(why) => all.push(("Ninja", Err(why))),
+        Err(why) => told("Ninja", Err(why)),
     }
     match mini_redis() {
         Ok(folder) => {
-            all.push(("mini-redis, its own tests", own_tests_of_mini_redis(&folder)));
-            all.push(("mini-redis, calls as its client counts them", counts_of_mini_redis(&folder)));
-            all.push(("mini-redis, what it costs", cost_of_mini_redis(&folder)));
+            told("mini-redis, its own tests", own_tests_of_mini_redis(&folder));
+            told("mini-redis, calls as its client counts them", counts_of_mini_redis(&folder));
+            told("mini-redis, what it costs", cost_of_mini_redis(&folder));
         }
-        Err(why) => all.push(("mini-redis", Err(why))),
+        Err(why) => told("mini-redis", Err(why)),
     }
     match jetty::jetty() {
         Ok(made) => {
-            all.push(("Jetty, its own tests", jetty::own_tests(&made)));
-            all.push(("Jetty, calls as its client counts them", jetty::counts(&made)));
-            all.push(("Jetty, what it costs", jetty::cost(&made)));
+            told("Jetty, its own tests", jetty::own_tests(&made));
+            told("Jetty, calls as its client counts them", jetty::counts(&made));
+            told("Jetty, what it costs", jetty::cost(&made));
         }
-        Err(why) => all.push(("Jetty", Err(why))),
+        Err(why) => told("Jetty", Err(why)),
     }
-    all.push(("H2, what it costs", cost_of_h2()));
-    Ok(all)
+    told("H2, what it costs", cost_of_h2());
+    Ok(())
 }
 
 fn folder() -> Result<PathBuf> {

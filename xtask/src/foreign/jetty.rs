@@ -1,10 +1,10 @@
 //! Jetty, a web server in Java, from Maven Central: all methods of its packages are recorded by the agent.
 
-use super::{COUNTED, Server, Spaces, TIMED, by_turns, folder, free_port, quiet, requests, sh, told};
+use super::{COUNTED, Server, Spaces, TIMED, by_turns, folder, free_port, requests, sh, told};
 use crate::moobench::java;
 use anyhow::{Context, Result, bail};
 use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 
 const VERSION: &str = "9.4.57.v20241219";
