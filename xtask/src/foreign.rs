@@ -23,42 +23,51 @@ const TIMED: u64 = 40_000;
 const TURNS: usize = 5;
 
 /// Makes the checks and measurements, and hands over each result: a sentence, or the reason why it failed.
+/// The variable `ONLY` selects one program.
 pub(crate) fn tried(mut told: impl FnMut(&str, Result<String>)) -> Result<()> {
     let mut build = process::cargo();
     process::run(build.args(["build", "--release", "--quiet", "--locked", "-p", "thalweg"]))?;
-    match memcached() {
-        Ok(made) => {
+    let only = std::env::var("ONLY").ok();
+    let wants = |program: &str| only.as_deref().is_none_or(|only| only == program);
+    match wants("memcached").then(memcached) {
+        Some(Ok(made)) => {
             told("memcached, its own tests", own_tests_of_memcached(&made));
             told("memcached, calls as gcov counts them", counts_of_memcached(&made));
             told("memcached, what it costs", cost_of_memcached(&made));
         }
-        Err(why) => told("memcached", Err(why)),
+        Some(Err(why)) => told("memcached", Err(why)),
+        None => {}
     }
-    match ninja::ninja() {
-        Ok(made) => {
+    match wants("Ninja").then(ninja::ninja) {
+        Some(Ok(made)) => {
             told("Ninja, its own tests", ninja::own_tests(&made));
             told("Ninja, calls as gcov counts them", ninja::counts(&made));
             told("Ninja, what it costs", ninja::cost(&made));
         }
-        Err(why) => told("Ninja", Err(why)),
+        Some(Err(why)) => told("Ninja", Err(why)),
+        None => {}
     }
-    match mini_redis() {
-        Ok(folder) => {
+    match wants("mini-redis").then(mini_redis) {
+        Some(Ok(folder)) => {
             told("mini-redis, its own tests", own_tests_of_mini_redis(&folder));
             told("mini-redis, calls as its client counts them", counts_of_mini_redis(&folder));
             told("mini-redis, what it costs", cost_of_mini_redis(&folder));
         }
-        Err(why) => told("mini-redis", Err(why)),
+        Some(Err(why)) => told("mini-redis", Err(why)),
+        None => {}
     }
-    match jetty::jetty() {
-        Ok(made) => {
+    match wants("Jetty").then(jetty::jetty) {
+        Some(Ok(made)) => {
             told("Jetty, its own tests", jetty::own_tests(&made));
             told("Jetty, calls as its client counts them", jetty::counts(&made));
             told("Jetty, what it costs", jetty::cost(&made));
         }
-        Err(why) => told("Jetty", Err(why)),
+        Some(Err(why)) => told("Jetty", Err(why)),
+        None => {}
     }
-    told("H2, what it costs", cost_of_h2());
+    if wants("H2") {
+        told("H2, what it costs", cost_of_h2());
+    }
     Ok(())
 }
 
