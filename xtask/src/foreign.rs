@@ -1,8 +1,9 @@
 //! Programs of other projects, recorded by probes: memcached from Debian in C, Ninja from Debian in C++,
-//! mini-redis from crates.io in Rust, H2 from Maven Central in Java. The step checks that the programs' own
-//! tests pass and that the counts of calls agree with other counts (gcov, the client), and prints the cost of
-//! recording. The sources stay in the target directory.
+//! mini-redis from crates.io in Rust, Jetty and H2 from Maven Central in Java. The step checks that the
+//! programs' own tests pass and that the counts of calls agree with other counts (gcov, the client), and
+//! prints the cost of recording. The sources stay in the target directory.
 
+mod jetty;
 mod ninja;
 
 use crate::moobench::java;
@@ -21,37 +22,53 @@ const TIMED: u64 = 40_000;
 /// The number of runs of each of the two variants that are timed by turns.
 const TURNS: usize = 5;
 
-/// Runs the checks and measurements; the result of each is a sentence, or the reason why it failed.
-pub(crate) fn tried() -> Result<Vec<(&'static str, Result<String>)>> {
+/// Makes the checks and measurements, and hands over each result: a sentence, or the reason why it failed.
+/// The variable `ONLY` selects one program.
+pub(crate) fn tried(mut told: impl FnMut(&str, Result<String>)) -> Result<()> {
     let mut build = process::cargo();
     process::run(build.args(["build", "--release", "--quiet", "--locked", "-p", "thalweg"]))?;
-    let mut all = Vec::new();
-    match memcached() {
-        Ok(made) => {
-            all.push(("memcached, its own tests", own_tests_of_memcached(&made)));
-            all.push(("memcached, calls as gcov counts them", counts_of_memcached(&made)));
-            all.push(("memcached, what it costs", cost_of_memcached(&made)));
+    let only = std::env::var("ONLY").ok();
+    let wants = |program: &str| only.as_deref().is_none_or(|only| only == program);
+    match wants("memcached").then(memcached) {
+        Some(Ok(made)) => {
+            told("memcached, its own tests", own_tests_of_memcached(&made));
+            told("memcached, calls as gcov counts them", counts_of_memcached(&made));
+            told("memcached, what it costs", cost_of_memcached(&made));
         }
-        Err(why) => all.push(("memcached", Err(why))),
+        Some(Err(why)) => told("memcached", Err(why)),
+        None => {}
     }
-    match ninja::ninja() {
-        Ok(made) => {
-            all.push(("Ninja, its own tests", ninja::own_tests(&made)));
-            all.push(("Ninja, calls as gcov counts them", ninja::counts(&made)));
-            all.push(("Ninja, what it costs", ninja::cost(&made)));
+    match wants("Ninja").then(ninja::ninja) {
+        Some(Ok(made)) => {
+            told("Ninja, its own tests", ninja::own_tests(&made));
+            told("Ninja, calls as gcov counts them", ninja::counts(&made));
+            told("Ninja, what it costs", ninja::cost(&made));
         }
-        Err(why) => all.push(("Ninja", Err(why))),
+        Some(Err(why)) => told("Ninja", Err(why)),
+        None => {}
     }
-    match mini_redis() {
-        Ok(folder) => {
-            all.push(("mini-redis, its own tests", own_tests_of_mini_redis(&folder)));
-            all.push(("mini-redis, calls as its client counts them", counts_of_mini_redis(&folder)));
-            all.push(("mini-redis, what it costs", cost_of_mini_redis(&folder)));
+    match wants("mini-redis").then(mini_redis) {
+        Some(Ok(folder)) => {
+            told("mini-redis, its own tests", own_tests_of_mini_redis(&folder));
+            told("mini-redis, calls as its client counts them", counts_of_mini_redis(&folder));
+            told("mini-redis, what it costs", cost_of_mini_redis(&folder));
         }
-        Err(why) => all.push(("mini-redis", Err(why))),
+        Some(Err(why)) => told("mini-redis", Err(why)),
+        None => {}
     }
-    all.push(("H2, what it costs", cost_of_h2()));
-    Ok(all)
+    match wants("Jetty").then(jetty::jetty) {
+        Some(Ok(made)) => {
+            told("Jetty, its own tests", jetty::own_tests(&made));
+            told("Jetty, calls as its client counts them", jetty::counts(&made));
+            told("Jetty, what it costs", jetty::cost(&made));
+        }
+        Some(Err(why)) => told("Jetty", Err(why)),
+        None => {}
+    }
+    if wants("H2") {
+        told("H2, what it costs", cost_of_h2());
+    }
+    Ok(())
 }
 
 fn folder() -> Result<PathBuf> {

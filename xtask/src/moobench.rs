@@ -6,6 +6,7 @@
 mod cases;
 mod drain;
 mod figures;
+mod goals;
 pub(crate) mod java;
 mod picture;
 mod start;
@@ -118,6 +119,9 @@ fn measure(settings: &Settings) -> Result<()> {
     let cases = cases::all(settings)?;
     let runs = by_turns(settings, &cases)?;
     print!("{}", figures::table(settings, &cases, &runs));
+    if settings.set == Set::Phases {
+        print!("{}", goals::table(settings.depth, &cases, &runs));
+    }
     for (language, picture) in picture::bars(&cases, &runs) {
         write(&settings.out.join(format!("bars-{language}.svg")), &picture)?;
     }
@@ -145,7 +149,7 @@ fn swept(settings: &Settings, what: &str) -> Result<()> {
         }
         other => bail!("`{other}` cannot be swept: depth, method-time, threads, writers or full can"),
     };
-    settings.rivals = false;
+    settings.set = Set::Swept;
     let mut rows = Vec::new();
     for value in values {
         let mut one = settings.clone();
@@ -161,6 +165,9 @@ fn swept(settings: &Settings, what: &str) -> Result<()> {
         rows.push((*value, one, cases, runs));
     }
     print!("{}", figures::sweep(what, &rows));
+    if what == "threads" {
+        print!("{}", goals::of_threads(&rows));
+    }
     println!("\nraw data: {}", settings.out.display());
     Ok(())
 }

@@ -15,6 +15,8 @@ use std::process::Command;
 pub(crate) enum Set {
     /// The phases T, I, C, F and W of Thalweg's probes and of rivals.
     Phases,
+    /// The phases of Thalweg's probes that are compared at each value of a parameter.
+    Swept,
     /// The destinations of the events of Thalweg's probes.
     Writers,
     /// The policies of Thalweg's probes for a full, small ring.

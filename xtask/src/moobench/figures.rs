@@ -68,7 +68,13 @@ impl Run {
         Ok(run)
     }
 
-    /// The bins after the warm-up, which are the second half.
+    /// The mean time of a trace in each second after the warm-up.
+    fn means(&self) -> impl Iterator<Item = f64> {
+        let seconds = self.bins.iter().zip(&self.sums).skip(self.bins.len() / 2);
+        seconds.filter(|(count, _)| **count > 0).map(|(count, sum)| *sum as f64 / *count as f64)
+    }
+
+    /// The bins after the warm-up.
     fn measured(&self) -> &[u64] {
         &self.bins[self.bins.len() / 2..]
     }
@@ -92,6 +98,8 @@ pub(super) struct Figures {
     pub(super) half: f64,
     /// The time of a trace in nanoseconds: mean and quartiles.
     pub(super) mean: f64,
+    /// Half of the interval that holds the mean with 95 % confidence, from the means of seconds.
+    pub(super) mean_half: f64,
     pub(super) quartiles: [f64; 3],
     /// The processor time of a trace, the driver's own included.
     pub(super) cpu: f64,
@@ -101,6 +109,8 @@ impl Figures {
     pub(super) fn of(runs: Vec<Run>, missing: Option<String>) -> Figures {
         let rates: Vec<f64> = runs.iter().flat_map(|run| run.measured()).map(|count| *count as f64).collect();
         let (rate, half) = interval(&rates);
+        let means: Vec<f64> = runs.iter().flat_map(Run::means).collect();
+        let (_, mean_half) = interval(&means);
         let mut buckets: BTreeMap<u64, u64> = BTreeMap::new();
         let (mut count, mut sum, mut cpu) = (0, 0, 0);
         for run in &runs {
@@ -113,7 +123,15 @@ impl Figures {
         }
         let quartiles = [0.25, 0.5, 0.75].map(|part| quantile(&buckets, part));
         let of_one = |all: u64| all as f64 / count.max(1) as f64;
-        Figures { runs, missing, rate, half, mean: of_one(sum), quartiles, cpu: of_one(cpu) }
+        Figures { runs, missing, rate, half, mean: of_one(sum), mean_half, quartiles, cpu: of_one(cpu) }
+    }
+
+    /// The bytes kept or sent of a trace, and the number of lost events; `None` for phases that keep nothing.
+    pub(super) fn bytes_a_trace(&self) -> Option<(f64, Option<u64>)> {
+        let bytes: Option<u64> = self.runs.iter().map(|run| run.disk_bytes).sum();
+        let traces: u64 = self.runs.iter().flat_map(|run| &run.bins).sum();
+        let bytes = bytes.filter(|_| !self.runs.is_empty())?;
+        Some((bytes as f64 / traces.max(1) as f64, self.runs[0].lost))
     }
 }
 
@@ -196,45 +214,44 @@ fn over(figures: &Figures, plain: &Figures, settings: &Settings) -> (f64, f64, f
 /// The measurements at one value of a parameter.
 pub(super) type Swept = (u64, Settings, Vec<Case>, Vec<Figures>);
 
-/// The table of a sweep, with a row for each value and case.
+/// A sweep's table: a row for each case, a column for each value of the parameter. The row of phase T has the
+/// time of a trace, the others the time that a call takes more, with its interval, and its processor time.
 pub(super) fn sweep(what: &str, rows: &[Swept]) -> String {
-    let mut out = format!(
-        "| {what} | language | probes | phase | traces/s, 95 % | × T | a call more than T | processor time a call more than T |\n"
-    );
-    out += "|---|---|---|---|---|---|---|---|\n";
-    for (value, settings, cases, all) in rows {
-        for (case, figures) in cases.iter().zip(all) {
-            let head = format!("| {value} | {} | {} | {} ", case.language, case.who, case.phase);
-            if let Some(why) = &figures.missing {
-                writeln!(out, "{head}| not measured: {} | | | |", why.replace('|', "/")).expect("a text");
-                continue;
-            }
-            let is_plain =
-                |other: &&(&Case, &Figures)| other.0.language == case.language && other.0.phase == 'T';
-            let pairs: Vec<(&Case, &Figures)> = cases.iter().zip(all).collect();
-            let plain = pairs.iter().find(is_plain);
-            let (times, more, cpu) =
-                plain.map_or((1.0, 0.0, 0.0), |(_, plain)| over(figures, plain, settings));
-            let (rate, half) = (figures.rate / 1e6, figures.half / 1e6);
-            writeln!(out, "{head}| {rate:.3} M ± {half:.3} | {times:.3} | {more:.1} ns | {cpu:.1} ns |")
-                .expect("a text");
+    let mut out = format!("| {what} | phase |");
+    rows.iter().for_each(|(value, ..)| write!(out, " {value} |").expect("a text"));
+    out += &format!("\n|---|---|{}\n", "---|".repeat(rows.len()));
+    let Some((_, _, first, _)) = rows.first() else { return out };
+    for (n, case) in first.iter().enumerate() {
+        write!(out, "| {}: {} | {} |", case.language, case.who, case.phase).expect("a text");
+        for (_, settings, cases, all) in rows {
+            let cell = match (&all[n].missing, case.phase) {
+                (Some(why), _) => format!("not measured: {}", why.replace('|', "/")),
+                (None, 'T') => format!("a trace {:.0} ± {:.0} ns", all[n].mean, all[n].mean_half),
+                (None, _) => more(&all[n], case.language, settings, cases, all),
+            };
+            write!(out, " {cell} |").expect("a text");
         }
+        out.push('\n');
     }
     out
 }
 
+/// A cell of a sweep: the time that a call takes more than without a probe, and its processor time.
+fn more(figures: &Figures, language: &str, settings: &Settings, cases: &[Case], all: &[Figures]) -> String {
+    let is_plain = |(case, of): &(&Case, &Figures)| {
+        case.language == language && case.phase == 'T' && of.missing.is_none()
+    };
+    let Some((_, plain)) = cases.iter().zip(all).find(is_plain) else { return "T is missing".to_owned() };
+    let (_, more, cpu) = over(figures, plain, settings);
+    let half = (figures.mean_half.powi(2) + plain.mean_half.powi(2)).sqrt() / f64::from(settings.depth);
+    format!("{more:.1} ± {half:.1}, {cpu:.1} ns")
+}
+
 /// The bytes that reached the disk, if they were measured.
 fn kept(figures: &Figures) -> String {
-    let lost: Option<u64> = figures.runs.first().and_then(|run| run.lost);
-    let bytes: Option<u64> = figures.runs.iter().map(|run| run.disk_bytes).sum();
-    let traces: u64 = figures.runs.iter().flat_map(|run| &run.bins).sum();
-    match (lost, bytes) {
-        (lost, Some(bytes)) => {
-            let lost = lost.map_or_else(|| "–".to_owned(), |lost| lost.to_string());
-            format!("{lost}; {:.1}", bytes as f64 / traces.max(1) as f64)
-        }
-        _ => String::new(),
-    }
+    let Some((bytes, lost)) = figures.bytes_a_trace() else { return String::new() };
+    let lost = lost.map_or_else(|| "–".to_owned(), |lost| lost.to_string());
+    format!("{lost}; {bytes:.1}")
 }
 
 #[cfg(test)]

@@ -8,6 +8,9 @@ use std::process::Command;
 /// Kieker's agent in Maven Central.
 pub(crate) const KIEKER: &str = "net.kieker-monitoring:kieker:2.0.2:jar:bytebuddy";
 
+/// Kieker's agent that weaves aspects, among them those that record two events a call.
+pub(crate) const KIEKER_ASPECTS: &str = "net.kieker-monitoring:kieker:2.0.2:jar:aspectj";
+
 /// OpenTelemetry's agent in Maven Central.
 pub(crate) const OPENTELEMETRY: &str = "io.opentelemetry.javaagent:opentelemetry-javaagent:2.20.1";
 

@@ -95,8 +95,8 @@ fn rows(settings: &Settings, folder: &Path) -> Result<Vec<Row>> {
     };
     rows.push(row("Kieker 2.0.2, nothing matches", kieker("nowhere.Nothing"), missing.clone()));
     let all: Vec<String> = (0..CLASSES).map(|n| format!("many.C{n}")).collect();
-    // Kieker's option takes a list of classes, or a package.
-    rows.push(row("Kieker 2.0.2, all match", kieker("many"), missing));
+    // Without `.*` Kieker's agent would take this for the name of a class.
+    rows.push(row("Kieker 2.0.2, all match", kieker("many.*"), missing));
     let (opentelemetry, missing) = cases::java::found(java::OPENTELEMETRY);
     let told = folder.join("all.properties");
     let methods: Vec<String> = all.iter().map(|class| format!("{class}[one,two]")).collect();

@@ -2,6 +2,7 @@
 
 use super::{Case, Make, Set, driven, full_modes, lossless};
 use crate::moobench::drain::Drain;
+use crate::moobench::goals::{BY_HAND, KEPT_PLAIN, TWO_EVENTS};
 use crate::moobench::{Settings, java};
 use crate::process;
 use anyhow::Result;
@@ -51,6 +52,13 @@ pub(super) fn cases(settings: &Settings, cases: &mut Vec<Case>) -> Result<()> {
     add("no probe", 'T', Drain::None, vec![], None);
     match settings.set {
         Set::Phases => {}
+        Set::Swept => {
+            add("Thalweg", 'I', Drain::None, ours(",start=off"), None);
+            add("Thalweg", 'C', Drain::None, ours(""), None);
+            add("Thalweg", 'W', Drain::Record, ours(""), None);
+            add(KEPT_PLAIN, 'W', Drain::RecordPlain, ours(""), None);
+            return Ok(());
+        }
         Set::Writers => {
             add("mapped memory", 'C', Drain::None, ours(""), None);
             add("archive", 'W', Drain::Record, ours(""), None);
@@ -72,13 +80,13 @@ pub(super) fn cases(settings: &Settings, cases: &mut Vec<Case>) -> Result<()> {
     add("Thalweg", 'I', Drain::None, ours(",start=off"), None);
     add("Thalweg", 'C', Drain::None, ours(""), None);
     add("Thalweg, all Java", 'C', Drain::None, ours(",native=off"), None);
-    add("Thalweg, two events a call", 'C', Drain::None, ours(",events=pairs"), None);
+    add(TWO_EVENTS, 'C', Drain::None, ours(",events=pairs"), None);
     add("Thalweg, followed live", 'F', Drain::Follow(&[]), ours(""), None);
     add("Thalweg", 'W', Drain::Record, ours(""), None);
-    add("Thalweg, kept as it is", 'W', Drain::RecordPlain, ours(""), None);
-    add("Thalweg, two events a call", 'W', Drain::Record, ours(",events=pairs"), None);
-    add("a ring by hand", 'C', Drain::None, vec!["-Dmoobench.ring=overwrites".to_owned()], None);
-    add("a ring by hand", 'W', Drain::Ring, vec!["-Dmoobench.ring=waits".to_owned()], None);
+    add(KEPT_PLAIN, 'W', Drain::RecordPlain, ours(""), None);
+    add(TWO_EVENTS, 'W', Drain::Record, ours(",events=pairs"), None);
+    add(BY_HAND, 'C', Drain::None, vec!["-Dmoobench.ring=overwrites".to_owned()], None);
+    add(BY_HAND, 'W', Drain::Ring, vec!["-Dmoobench.ring=waits".to_owned()], None);
     if settings.rivals {
         kieker(&mut add);
         opentelemetry(&mut add);
@@ -129,6 +137,25 @@ fn kieker(add: &mut Add) {
         options(&[&tcp[0], &tcp[1], &tcp[2]]),
         missing,
     );
+    let (jar, missing) = found(java::KIEKER_ASPECTS);
+    let aspects = process::root().join("xtask/moobench/kieker-aop.xml");
+    let options = |more: &[&str]| {
+        let mut options = vec![
+            "--add-opens=java.base/java.lang=ALL-UNNAMED".to_owned(),
+            format!("-javaagent:{}", jar.display()),
+            format!("-Dorg.aspectj.weaver.loadtime.configuration=file:{}", aspects.display()),
+            "-Dkieker.monitoring.skipDefaultAOPConfiguration=true".to_owned(),
+        ];
+        options.extend(more.iter().map(|option| format!("-Dkieker.monitoring.{option}")));
+        options
+    };
+    let off = options(&["enabled=false", &into]);
+    add("Kieker 2.0.2, before and after", 'I', Drain::None, off, missing.clone());
+    add("Kieker 2.0.2, before and after", 'C', Drain::None, options(&dump), missing.clone());
+    let files = options(&[&into, &binary, &large]);
+    add("Kieker 2.0.2, before and after, binary files", 'W', Drain::None, files, missing.clone());
+    let sent = options(&[&tcp[0], &tcp[1], &tcp[2]]);
+    add("Kieker 2.0.2, before and after, TCP", 'W', Drain::Socket, sent, missing);
     // The AspectJ agent of 2013 in Kieker 1.8 weaves class files up to Java 7 only.
     let (jar, missing) = found("net.kieker-monitoring:kieker:1.8:jar:aspectj");
     let why = missing.unwrap_or_else(|| {

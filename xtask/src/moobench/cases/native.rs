@@ -4,6 +4,7 @@
 use super::{Case, Make, Set, driven, full_modes, lossless};
 use crate::moobench::Settings;
 use crate::moobench::drain::Drain;
+use crate::moobench::goals::{BY_HAND, CLOCK, KEPT_PLAIN, TWO_EVENTS};
 use crate::process;
 use anyhow::{Context, Result, bail};
 use std::path::{Path, PathBuf};
@@ -56,22 +57,19 @@ fn ours(
         variables,
     };
     match settings.set {
-        Set::Phases => {
+        Set::Phases | Set::Swept => {
             add(cases, language, driver, row('I', Drain::None, &[("THALWEG_PROBE", "off")]));
             add(cases, language, driver, row('C', Drain::None, &[]));
-            add(
-                cases,
-                language,
-                driver,
-                Row { who: "Thalweg, followed live", ..row('F', Drain::Follow(&[]), &[]) },
-            );
+            if settings.set == Set::Phases {
+                add(
+                    cases,
+                    language,
+                    driver,
+                    Row { who: "Thalweg, followed live", ..row('F', Drain::Follow(&[]), &[]) },
+                );
+            }
             add(cases, language, driver, row('W', Drain::Record, &[]));
-            add(
-                cases,
-                language,
-                driver,
-                Row { who: "Thalweg, kept as it is", ..row('W', Drain::RecordPlain, &[]) },
-            );
+            add(cases, language, driver, Row { who: KEPT_PLAIN, ..row('W', Drain::RecordPlain, &[]) });
         }
         Set::Writers => {
             add(cases, language, driver, Row { who: "mapped memory", ..row('C', Drain::None, &[]) });
@@ -118,22 +116,17 @@ pub(super) fn in_c(
         return Ok(());
     }
     let pairs = made("PAIRS", &headers)?;
-    add(cases, language, &pairs, Row { who: "Thalweg, two events a call", ..PLAIN });
-    add(
-        cases,
-        language,
-        &pairs,
-        Row { who: "Thalweg, two events a call", phase: 'W', drain: Drain::Record, ..PLAIN },
-    );
-    add(cases, language, &made("CLOCK", &[])?, Row { who: "two readings of the clock", ..PLAIN });
+    add(cases, language, &pairs, Row { who: TWO_EVENTS, ..PLAIN });
+    add(cases, language, &pairs, Row { who: TWO_EVENTS, phase: 'W', drain: Drain::Record, ..PLAIN });
+    add(cases, language, &made("CLOCK", &[])?, Row { who: CLOCK, ..PLAIN });
     let ring = made("RING", &[])?;
-    add(cases, language, &ring, Row { who: "a ring by hand", ..PLAIN });
+    add(cases, language, &ring, Row { who: BY_HAND, ..PLAIN });
     let waits = &[("MOO_RING_WAITS", "1")];
     add(
         cases,
         language,
         &ring,
-        Row { who: "a ring by hand", phase: 'W', drain: Drain::Ring, variables: waits, ..PLAIN },
+        Row { who: BY_HAND, phase: 'W', drain: Drain::Ring, variables: waits, ..PLAIN },
     );
     if !settings.rivals {
         return Ok(());
@@ -261,17 +254,23 @@ pub(super) fn in_rust(settings: &Settings, cases: &mut Vec<Case>) -> Result<()> 
     build.args(["build", "--release", "--quiet", "--locked", "-p", "thalweg-probe", "--example", "moobench"]);
     process::run(&mut build)?;
     let program = std::path::absolute(process::target_dir().join("release/examples/moobench"))?;
-    let driver = Driver { program, missing: None };
+    let missing = settings.by_user_time.then(|| "the driver in Rust reads no user time".to_owned());
+    let driver = Driver { program, missing };
     add(cases, "rust", &driver, Row { who: "no probe", phase: 'T', arguments: &["plain"], ..PLAIN });
     ours(cases, settings, "rust", &driver, &["probes"]);
-    if settings.set != Set::Phases || !settings.rivals {
+    if settings.set != Set::Phases {
+        return Ok(());
+    }
+    add(cases, "rust", &driver, Row { who: CLOCK, arguments: &["clock"], ..PLAIN });
+    if !settings.rivals {
         return Ok(());
     }
     let target = std::path::absolute(process::target_dir().join("moobench-rivals"))?;
     let mut build = process::cargo();
     build.args(["build", "--release", "--quiet", "--locked", "--manifest-path"]).arg(rivals_manifest());
     let built = process::run(build.env("CARGO_TARGET_DIR", &target));
-    let rivals = tried(built.map(|()| target.join("release/moobench-rivals")));
+    let mut rivals = tried(built.map(|()| target.join("release/moobench-rivals")));
+    rivals.missing = rivals.missing.or_else(|| driver.missing.clone());
     let mut row = |who: &'static str, phase: char, drain: Drain, arguments: &'static [&'static str]| {
         add(cases, "rust", &rivals, Row { who, phase, drain, arguments, variables: &[] });
     };
