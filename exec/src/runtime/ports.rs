@@ -453,7 +453,9 @@ impl<T: Send + 'static> In<T> {
         }
         // SAFETY: the slots of messages that stand side by side.
         let first = unsafe { slots.add(at) }.cast();
-        let to = Core::passer(cx.core(), written, first, count)
+        // SAFETY: the context's core outlives it, and no other reference to it is held.
+        let reader = unsafe { cx.core().as_ref() }.waiting_reader(written)?;
+        let to = Core::passer(cx.core(), written, reader, (first, count))
             .filter(|_| count <= written.capacity() as usize)?;
         // SAFETY: the context's core outlives it, and we hold no other reference to it.
         let core = unsafe { cx.core().as_mut() };
