@@ -36,7 +36,7 @@ struct Generating {
 struct Caller {
     position: Position,
     part: Arc<BoxPart>,
-    seat: Arc<Seat>,
+    seat: Seat,
     plans: PlanCache<Result<Arc<BoxPlan>, RecordFault>>,
     desk: Desk,
     /// How the call ended at whose record [`Caller::pass`] stopped; `None` if the box was not called with it yet.
