@@ -11,13 +11,15 @@ const REGISTER_PRIVATE_EXPEDITED: i64 = 1 << 4;
 const PRIVATE_EXPEDITED: i64 = 1 << 3;
 
 /// Announces that the process will use [`barrier_everywhere`]. Returns false if the kernel does not offer the
-/// barrier, in which case streams use fences even between the tasks of one worker.
-pub(crate) fn register_barrier() -> bool {
+/// barrier; then every thread must use a fence of its own, as streams do even between the tasks of one worker.
+pub fn register_barrier() -> bool {
     membarrier(REGISTER_PRIVATE_EXPEDITED)
 }
 
+/// Makes every thread of the process pass a full barrier (Linux's `membarrier`), after [`register_barrier`].
+/// Without the kernel's barrier only the calling thread passes one.
 #[cfg_attr(loom, allow(dead_code))]
-pub(crate) fn barrier_everywhere() {
+pub fn barrier_everywhere() {
     fence(Ordering::SeqCst);
     membarrier(PRIVATE_EXPEDITED);
 }

@@ -82,6 +82,7 @@ mod wake;
 
 pub use thalweg_space::{NameRef, SiteRef};
 
+pub use affinity::{barrier_everywhere, register_barrier};
 pub use error::Error;
 pub use runtime::blocking::Blocking;
 pub use runtime::inputs::Inputs;

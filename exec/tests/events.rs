@@ -6,7 +6,10 @@ use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
-use thalweg_exec::{Context, In, Mode, Options, Out, Ports, Runtime, Stop, StreamSpec, Task, TaskSpec};
+use thalweg_exec::{
+    Context, HandedOn, In, Mode, Options, Out, PassesTo, Ports, Progress, Runtime, Stop, StreamSpec, Task,
+    TaskSpec,
+};
 use thalweg_space::reader::{Item, LiveView, SpaceReader};
 use thalweg_space::{Clock, ElementOptions, Policy, Space, SpaceOptions};
 
@@ -281,17 +284,41 @@ struct Step {
     turns: u64,
     /// Whether the step works on several messages in place, and moves them together.
     in_runs: bool,
+    /// Whether it hands messages on to a task that waits.
+    hands_on: bool,
 }
 
+fn add_one(messages: &mut [u64], turns: u64) {
+    for message in messages {
+        (0..turns).for_each(|_| std::hint::spin_loop());
+        *message += 1;
+    }
+}
+
+/// How many messages were handed on to steps.
+static HANDED_ON: AtomicU64 = AtomicU64::new(0);
+
 impl Step {
+    /// Works on the next messages and hands them on, if the next task waits for them.
+    fn hand_on(&mut self, cx: &mut Context<'_>) -> Option<Stop> {
+        let most = if self.hands_on { cx.hands_on(&self.input, &self.output).min(cx.quantum()) } else { 0 };
+        if most == 0 {
+            return None;
+        }
+        let messages = self.input.upcoming(cx, most);
+        add_one(messages, self.turns);
+        let count = messages.len();
+        let stop = self.input.hand_on(cx, count, &mut self.output);
+        if stop.is_none() {
+            assert_eq!(self.input.transfer(cx, count, &mut self.output), count);
+        }
+        stop
+    }
+
     fn pass_run(&mut self, cx: &mut Context<'_>, left: usize) -> Result<usize, Stop> {
-        let turns = self.turns;
         let room = self.output.room(cx);
         let messages = self.input.upcoming(cx, left.min(room));
-        for message in &mut *messages {
-            (0..turns).for_each(|_| std::hint::spin_loop());
-            *message += 1;
-        }
+        add_one(messages, self.turns);
         match messages.len() {
             0 if room == 0 => Err(Stop::OutputFull),
             0 if self.input.ended() => Err(Stop::Ended),
@@ -306,7 +333,22 @@ impl Task for Step {
         ports.input(&mut self.input);
         ports.output(&mut self.output);
     }
+
+    fn passes_to(&mut self, _: HandedOn<'_>) -> Option<PassesTo<'_>> {
+        self.hands_on.then(|| self.output.passes_to())
+    }
+
+    fn work_on(&mut self, messages: HandedOn<'_>, _: Progress<'_>) -> usize {
+        let messages = messages.of::<u64>().unwrap();
+        add_one(messages, self.turns);
+        HANDED_ON.fetch_add(messages.len() as u64, Ordering::Relaxed);
+        messages.len()
+    }
+
     fn run(&mut self, cx: &mut Context<'_>) -> Stop {
+        if let Some(stop) = self.hand_on(cx) {
+            return stop;
+        }
         let mut left = if self.in_runs { cx.quantum() } else { 0 };
         while left > 0 {
             match self.pass_run(cx, left) {
@@ -337,10 +379,21 @@ impl Task for Step {
 
 /// A chain of four steps between a blocking source and a blocking sink.
 fn run_chain(runtime: Runtime, messages: u64, turns: u64, at: impl Fn(u64) + Send + 'static) {
+    run_chain_as(runtime, messages, turns, false, at);
+}
+
+/// A chain of four steps, which may hand messages on.
+fn run_chain_as(
+    runtime: Runtime,
+    messages: u64,
+    turns: u64,
+    hands_on: bool,
+    at: impl Fn(u64) + Send + 'static,
+) {
     let (mut first, mut input) = runtime.stream(StreamSpec { capacity: Some(16), ..StreamSpec::default() });
     for step in 0..4 {
         let (output, next) = runtime.stream(StreamSpec { capacity: Some(16), ..StreamSpec::default() });
-        runtime.spawn(TaskSpec::default(), Step { input, output, turns, in_runs: step % 2 == 1 });
+        runtime.spawn(TaskSpec::default(), Step { input, output, turns, in_runs: step % 2 == 1, hands_on });
         input = next;
     }
     runtime.spawn_blocking(TaskSpec::default(), move |task| {
@@ -407,9 +460,9 @@ fn check_positions(events: &[Recorded], messages: u64) {
 
 #[test]
 fn full_tells_everything_and_it_adds_up() {
-    for workers in [1, 2] {
+    for (workers, hands_on) in [(1, false), (2, false), (1, true), (2, true)] {
         let place = Place::new();
-        run_chain(place.runtime(workers, Mode::Full), 3000, 20, |_| {});
+        run_chain_as(place.runtime(workers, Mode::Full), 3000, 20, hands_on, |_| {});
         let events = place.events();
         check_shares(&events);
         check_positions(&events, 3000);
@@ -425,6 +478,8 @@ fn full_tells_everything_and_it_adds_up() {
         check_dispatches(&events);
         check_lineage(&events);
     }
+    let handed_on = HANDED_ON.load(Ordering::Relaxed);
+    assert!(handed_on > 100, "{handed_on}");
 }
 
 /// A worker's time, summed from the worker's events.
@@ -479,9 +534,9 @@ impl WorkerTime {
 /// dispatch.
 #[test]
 fn a_workers_time_is_told_to_the_tick() {
-    for workers in [1, 2] {
+    for (workers, hands_on) in [(1, false), (2, false), (1, true), (2, true)] {
         let place = Place::new();
-        run_chain(place.runtime(workers, Mode::Full), 3000, 20, |_| {});
+        run_chain_as(place.runtime(workers, Mode::Full), 3000, 20, hands_on, |_| {});
         let events = place.events();
         let mut woke = 0;
         for ended in named(&events, "worker_ended") {
@@ -810,7 +865,7 @@ impl Task for Unfold {
     fn run(&mut self, cx: &mut Context<'_>) -> Stop {
         let Some(input) = self.last.take().filter(|_| self.left > 0) else { return Stop::Ended };
         let (output, next) = cx.stream(StreamSpec::default());
-        cx.spawn(TaskSpec::default(), Step { input, output, turns: 0, in_runs: false });
+        cx.spawn(TaskSpec::default(), Step { input, output, turns: 0, in_runs: false, hands_on: false });
         (self.last, self.left) = (Some(next), self.left - 1);
         Stop::QuantumSpent
     }

@@ -3,7 +3,8 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, mpsc};
-use std::time::Duration;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use thalweg_chance::Chance;
 use thalweg_exec::{
@@ -181,7 +182,7 @@ fn what_is_handed_on_comes_out_as_if_it_had_been_written() {
         let (count, at_once) = (2_000, 1 + chance.below(40));
         let row = row(&runtime, 1 + chance.below(70) as usize, (count, at_once), &drops, u64::MAX);
         let mover = runtime.mover();
-        let done = std::thread::spawn(move || runtime.join().unwrap());
+        let done = thread::spawn(move || runtime.join().unwrap());
         for at in 0..stages.min(4) {
             // An error is ignored, because the run may have ended.
             let moved =
@@ -216,7 +217,247 @@ fn a_panic_at_what_was_handed_on_ends_that_task_alone() {
     std::fs::remove_dir_all(space.path()).ok();
 }
 
-/// Sends even messages to one output and odd messages to the other.
+/// Passes messages on one by one, calls `look` with each, and works 50 µs on it.
+struct Slow<F> {
+    input: In<u64>,
+    output: Out<u64>,
+    look: F,
+}
+
+impl<F: FnMut(u64) + Send> Slow<F> {
+    fn work(&mut self, message: u64) {
+        (self.look)(message);
+        let begun = Instant::now();
+        while begun.elapsed() < Duration::from_micros(50) {}
+    }
+}
+
+impl<F: FnMut(u64) + Send + 'static> Task for Slow<F> {
+    fn attach(&mut self, ports: &mut Ports<'_>) {
+        ports.input(&mut self.input);
+        ports.output(&mut self.output);
+    }
+
+    fn run(&mut self, cx: &mut Context<'_>) -> Stop {
+        for _ in 0..cx.quantum() {
+            let hands_on = cx.hands_on(&self.input, &self.output) > 0;
+            if !hands_on && self.output.room(cx) == 0 {
+                return Stop::OutputFull;
+            }
+            let Some(&message) = self.input.upcoming(cx, 1).first() else {
+                return if self.input.ended() { Stop::Ended } else { Stop::InputEmpty };
+            };
+            self.work(message);
+            if hands_on && let Some(stop) = self.input.hand_on(cx, 1, &mut self.output) {
+                return stop;
+            }
+            self.input.transfer(cx, 1, &mut self.output);
+        }
+        Stop::QuantumSpent
+    }
+
+    fn passes_to(&mut self, _: HandedOn<'_>) -> Option<PassesTo<'_>> {
+        Some(self.output.passes_to())
+    }
+
+    fn work_on(&mut self, messages: HandedOn<'_>, _: Progress<'_>) -> usize {
+        let messages = messages.of::<u64>().unwrap();
+        messages.iter().for_each(|message| self.work(*message));
+        messages.len()
+    }
+}
+
+/// Tasks pass messages on for about a quantum, which has time for two of these messages; then the worker reads
+/// its letters. So a move that the first of forty tasks asks for is made before the message reaches the last
+/// one, which therefore works on it on the other worker.
+#[test]
+fn a_letter_is_read_after_a_quantum_while_tasks_hand_on() {
+    let (options, space) = options(2, Mode::Off, "slow");
+    let runtime = Runtime::new(Options { steal: false, ..options }).unwrap();
+    let spec = TaskSpec { place: Placement::on_worker(0), ..TaskSpec::default() };
+    let room = || StreamSpec { capacity: Some(4), ..StreamSpec::default() };
+    let (count, asks_at) = (60, 50);
+    let (output, mut input) = runtime.stream(room());
+    runtime.spawn(spec, Source { output, next: 0, count, at_once: 1 });
+    let (mover, last) = (runtime.mover(), Arc::new(AtomicU64::new(0)));
+    let asked_for = last.clone();
+    let (output, next) = runtime.stream(room());
+    let asks = move |message| {
+        if message == asks_at {
+            let last = TaskId(asked_for.load(Ordering::Relaxed));
+            drop(mover.move_task(last, Placement::on_worker(1)).unwrap());
+        }
+    };
+    runtime.spawn(spec, Slow { input, output, look: asks });
+    input = next;
+    for _ in 0..38 {
+        let (output, next) = runtime.stream(room());
+        let input = std::mem::replace(&mut input, next);
+        runtime.spawn(spec, Slow { input, output, look: |_| {} });
+    }
+    let (output, next) = runtime.stream(room());
+    let was_on = Arc::new(AtomicU64::new(0));
+    let on = was_on.clone();
+    let notes = move |message| {
+        let is_moved = thread::current().name() == Some("thalweg-1");
+        assert!(!is_moved || message >= asks_at, "it was on worker 1 before");
+        on.fetch_add(u64::from(is_moved && message == asks_at), Ordering::Relaxed);
+    };
+    let id = runtime.spawn(spec, Slow { input, output, look: notes });
+    last.store(id.0, Ordering::Relaxed);
+    let (told, out) = mpsc::channel();
+    runtime.spawn(spec, Sink { input: next, told });
+    assert_eq!(runtime.join().unwrap().failures, []);
+    assert!(out.iter().eq(0..count));
+    assert_eq!(was_on.load(Ordering::Relaxed), 1, "the last task had not moved when the message came");
+    std::fs::remove_dir_all(space.path()).ok();
+}
+
+/// Sends each message once round through a stream of its own, and then on.
+struct Looper {
+    inputs: [In<u64>; 2],
+    back: Out<u64>,
+    output: Out<u64>,
+    handed: Arc<AtomicU64>,
+}
+
+impl Task for Looper {
+    fn attach(&mut self, ports: &mut Ports<'_>) {
+        self.inputs.iter_mut().for_each(|input| ports.input(input));
+        ports.output(&mut self.back);
+        ports.output(&mut self.output);
+    }
+
+    fn run(&mut self, cx: &mut Context<'_>) -> Stop {
+        let [from_outside, from_itself] = &mut self.inputs;
+        while let Some(message) = from_outside.pop(cx) {
+            self.back.push(cx, message).unwrap();
+        }
+        while let Some(message) = from_itself.pop(cx) {
+            self.output.push(cx, message).unwrap();
+        }
+        if from_outside.ended() { Stop::Ended } else { Stop::InputEmpty }
+    }
+
+    fn passes_to(&mut self, _: HandedOn<'_>) -> Option<PassesTo<'_>> {
+        Some(self.back.passes_to())
+    }
+
+    fn work_on(&mut self, messages: HandedOn<'_>, _: Progress<'_>) -> usize {
+        let count = messages.of::<u64>().unwrap().len();
+        self.handed.fetch_add(count as u64, Ordering::Relaxed);
+        count
+    }
+}
+
+/// Sends 1, 2, … 100 into `first`, each when the one before has come out of `last`, as that plus `added`.
+fn one_by_one(runtime: Runtime, mut first: Out<u64>, mut last: In<u64>, added: u64) {
+    let (told, out) = mpsc::channel();
+    let (go_on, wait) = mpsc::channel();
+    runtime.spawn_blocking(TaskSpec::default(), move |task| {
+        for message in 1..=100 {
+            task.push(&mut first, message).unwrap();
+            if wait.recv().is_err() {
+                return;
+            }
+        }
+    });
+    runtime.spawn_blocking(TaskSpec::default(), move |task| {
+        while let Some(message) = task.pop(&mut last) {
+            told.send(message).unwrap();
+        }
+    });
+    runtime.start();
+    for message in 1..=100 {
+        if out.recv_timeout(PATIENCE) != Ok(message + added) {
+            runtime.abort();
+            panic!("message {message} did not come out");
+        }
+        go_on.send(()).unwrap();
+    }
+    assert_eq!(runtime.join().unwrap().failures, []);
+}
+
+/// Tasks behind `input` that each add one and hand on: their output.
+fn stages(runtime: &Runtime, mut input: In<u64>, count: usize, handed: &Arc<AtomicU64>) -> In<u64> {
+    for _ in 0..count {
+        let (output, next) = runtime.stream(StreamSpec::default());
+        let handed = handed.clone();
+        let stage = Stage { input, output, drops: u64::MAX, bad: u64::MAX, handed };
+        runtime.spawn(TaskSpec::default(), stage);
+        input = next;
+    }
+    input
+}
+
+/// A task to which a message was handed on writes it to a stream that it reads itself. The message wakes the
+/// task: the next one is sent only when this one has come out.
+#[test]
+fn what_a_task_hands_on_to_itself_wakes_it() {
+    let (options, space) = options(1, Mode::Metrics, "looper");
+    let runtime = Runtime::new(options).unwrap();
+    let handed = Arc::new(AtomicU64::new(0));
+    let (first, input) = runtime.stream(StreamSpec::default());
+    let from_outside = stages(&runtime, input, 2, &handed);
+    let (back, from_itself) = runtime.stream(StreamSpec::default());
+    let (output, last) = runtime.stream(StreamSpec::default());
+    let inputs = [from_outside, from_itself];
+    runtime.spawn(TaskSpec::default(), Looper { inputs, back, output, handed: handed.clone() });
+    one_by_one(runtime, first, last, 2);
+    assert!(handed.load(Ordering::Relaxed) > 50, "{handed:?}");
+    std::fs::remove_dir_all(space.path()).ok();
+}
+
+/// Hands each message on, and then makes a task that gets a spare end.
+struct Maker {
+    input: In<u64>,
+    output: Out<u64>,
+    handed: Arc<AtomicU64>,
+}
+
+impl Task for Maker {
+    fn attach(&mut self, ports: &mut Ports<'_>) {
+        ports.input(&mut self.input);
+        ports.output(&mut self.output);
+    }
+
+    fn run(&mut self, cx: &mut Context<'_>) -> Stop {
+        let count = self.input.upcoming(cx, 1).len();
+        if count == 0 {
+            return if self.input.ended() { Stop::Ended } else { Stop::InputEmpty };
+        }
+        if cx.hands_on(&self.input, &self.output) > 0
+            && let Some(stop) = self.input.hand_on(cx, 1, &mut self.output)
+        {
+            self.handed.fetch_add(1, Ordering::Relaxed);
+            let (output, input) = cx.stream(StreamSpec::default());
+            cx.spawn(TaskSpec::default(), Sink { input, told: mpsc::channel().0 });
+            drop(output);
+            return stop;
+        }
+        self.input.transfer(cx, 1, &mut self.output);
+        Stop::QuantumSpent
+    }
+}
+
+/// A message that was handed on is written, and wakes its reader, if the task that handed it on then gives an
+/// end of a stream to another task.
+#[test]
+fn what_was_handed_on_before_an_end_moves_wakes_its_reader() {
+    let (options, space) = options(1, Mode::Full, "maker");
+    let runtime = Runtime::new(options).unwrap();
+    let (handed, made) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
+    let (first, input) = runtime.stream(StreamSpec::default());
+    let input = stages(&runtime, input, 1, &handed);
+    let (output, next) = runtime.stream(StreamSpec::default());
+    runtime.spawn(TaskSpec::default(), Maker { input, output, handed: made.clone() });
+    let last = stages(&runtime, next, 2, &handed);
+    one_by_one(runtime, first, last, 3);
+    assert!(made.load(Ordering::Relaxed) > 50, "{made:?}");
+    std::fs::remove_dir_all(space.path()).ok();
+}
+
+/// Sends even messages one way and odd ones the other.
 struct Fork {
     input: In<u64>,
     ways: [Out<u64>; 2],
@@ -301,7 +542,7 @@ fn messages_are_handed_on_through_a_task_that_chooses_where_they_go() {
             out
         });
         let mover = runtime.mover();
-        let done = std::thread::spawn(move || runtime.join().unwrap());
+        let done = thread::spawn(move || runtime.join().unwrap());
         for task in [tasks[0], fork, tasks[2]] {
             // The run may be over by then.
             let worker = chance.below(workers as u64) as usize;

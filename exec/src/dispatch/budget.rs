@@ -3,7 +3,7 @@
 use super::core::Core;
 use crate::shared::spread::Sample;
 use crate::sync::Ordering;
-use crate::task::cell::{Sampling, TaskCell};
+use crate::task::cell::{Pace, Sampling, TaskCell};
 
 /// The number of messages that a dispatch may read, so that it lasts about `exec.quantum_us`.
 pub(crate) struct Budget {
@@ -29,7 +29,7 @@ impl Core {
     #[inline]
     pub(crate) fn begin_budget(&mut self, task: &TaskCell) -> Budget {
         let quantum = self.adopted.quantum;
-        let budget = task.budget.get() as usize;
+        let budget = task.pace.get().budget();
         if Sampling::skips(&task.sampling) {
             return Budget { messages: quantum.min(budget), started: None };
         }
@@ -68,17 +68,16 @@ impl Core {
         let target = self.shared.tuning.quantum_ticks(&mut self.telemetry);
         let worth_it = self.shared.clock.ns_to_ticks(WORTH_IT_NS) / each;
         let part = u64::from(task.narrowest.get()) / PARTS;
-        let fits = (target / each).min(worth_it.max(part)).clamp(1, u64::from(u32::MAX)) as u32;
-        let before = task.budget.get();
+        let fits = (target / each).min(worth_it.max(part)).max(1);
+        let before = task.pace.get().budget() as u64;
         // The budget shrinks at once and grows by at most a factor of eight, because one quick message proves
         // little.
-        let next = if before == 0 || fits < before { fits } else { fits.min(before.saturating_mul(8)) };
-        task.budget.set(next);
+        let next = if before == 0 || fits < before { fits } else { fits.min(before * 8) };
+        task.pace.set(Pace::new(next, target / each));
         let sampling = task.sampling.replace(Sampling::every(Sampling::EVERY_MAX));
         if let Some(replica) = task.member_of() {
-            // A task's first dispatch may be much shorter than its later ones, so its duration is not used as
-            // the expected one.
-            let expected = if before == 0 { each.saturating_mul(u64::from(next.min(64))) } else { took };
+            // The first dispatch may be much shorter than those to come.
+            let expected = if before == 0 { each.saturating_mul(next.min(64)) } else { took };
             let unseen = self.shared.clock.ns_to_ticks(UNSEEN_NS) / expected.max(1);
             task.sampling.set(Sampling::every(unseen));
             let sample = Sample { ticks: took, messages, dispatches: sampling.stands_for(), unread };

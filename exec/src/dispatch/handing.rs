@@ -31,8 +31,11 @@ use crate::task::cell::{Current, Ring, State, TaskCell};
 use crate::task::context::{HandedOn, Progress};
 use crate::telemetry::{Cause, Share};
 
-/// How many tasks may pass the same messages on, one after the other, before the worker looks for other work.
-const TASKS_MAX: usize = 64;
+/// The most work of tasks that pass the same messages on, one after the other, before the worker looks for
+/// other work, in parts of a quantum (`exec.quantum_us`): one quantum. So other tasks, letters and moves wait
+/// no longer than for the dispatch of one expensive task. Each task counts as at least one part, so at most
+/// this many tasks pass the messages on.
+const PARTS_MAX: u64 = 64;
 
 impl Core {
     /// The task that reads one of the current task's streams, if it waits for the next message there on this
@@ -51,22 +54,23 @@ impl Core {
         ring.look_at_reader_here(self.me, waiting).filter(|_| ring.waits_empty_here())
     }
 
-    /// The reader of one of the current task's streams, if it waits there on this thread and can work in place
-    /// on the `count` messages from `first` on.
+    /// The task that waits for the next message of one of the current task's streams, as
+    /// [`Core::waiting_reader`] found, if it can work in place on the `count` messages from `first` on.
     ///
     /// The cost of a split's replica is measured by its own dispatches and by the messages that wait before it,
     /// so a task outside the replica hands on only a single message to it, which leaves no messages waiting.
     #[inline]
-    pub(crate) fn passer(core: NonNull<Core>, ring: &Ring, first: *mut u8, count: usize) -> Option<Passer> {
-        let (task, replica) = {
-            // SAFETY: this is the thread's own core; the reference ends before a user's code runs.
-            let core = unsafe { core.as_ref() };
-            (core.waiting_reader(ring)?, core.task.get().member_of())
-        };
+    pub(crate) fn passer(
+        core: NonNull<Core>,
+        ring: &Ring,
+        task: NonNull<TaskCell>,
+        (first, count): (*mut u8, usize),
+    ) -> Option<Passer> {
         // SAFETY: the task sleeps on this thread, so it stays alive and keeps the end of the stream that it
         // waits for.
         let cell = unsafe { task.as_ref() };
-        if cell.member_of() != replica && count > 1 {
+        // SAFETY: the thread's own core; the reference ends before a user's code runs.
+        if count > 1 && cell.member_of() != unsafe { core.as_ref() }.task.get().member_of() {
             return None;
         }
         // SAFETY: this is the task's own thread, and it is not dispatched.
@@ -109,18 +113,15 @@ impl Core {
 
     /// Lets tasks work on messages one after the other, as long as each hands some on to a waiting task.
     fn pass_on(core: NonNull<Core>, handed: Handed) {
-        let mut handed = handed;
-        for left in (0..TASKS_MAX).rev() {
-            match Core::let_pass(core, &handed, left > 0) {
-                Some(next) => handed = next,
-                None => return,
-            }
+        let (mut handed, mut parts) = (handed, PARTS_MAX);
+        while let Some(next) = Core::let_pass(core, &handed, &mut parts) {
+            handed = next;
         }
     }
 
-    /// Dispatches the task that messages were handed on to; returns the messages that this task hands on in
-    /// turn, which it does only if `may` is true.
-    fn let_pass(core: NonNull<Core>, handed: &Handed, may: bool) -> Option<Handed> {
+    /// Dispatches the task that messages were handed on to, and subtracts its work from `parts_left`; returns
+    /// the messages that it hands on in turn, if parts are left.
+    fn let_pass(core: NonNull<Core>, handed: &Handed, parts_left: &mut u64) -> Option<Handed> {
         let Passer { task, out } = handed.to;
         // SAFETY: the task sleeps on this thread and has an end of both streams, so the task and the streams
         // stay alive.
@@ -135,9 +136,11 @@ impl Core {
             cell.state.set(State::Running);
             core.begin_budget(cell)
         };
-        // SAFETY: this is the thread's own core; the reference ends before a user's code runs.
-        let is_awaited = may && unsafe { core.as_ref() }.waiting_reader(to).is_some();
-        let room = if is_awaited { to.capacity() as usize } else { (to.messages.room)(to) };
+        *parts_left =
+            parts_left.saturating_sub(1 + cell.pace.get().parts_of_quantum(handed.count, PARTS_MAX));
+        // SAFETY: the thread's own core; the reference ends before a user's code runs.
+        let awaits = if *parts_left > 0 { unsafe { core.as_ref() }.waiting_reader(to) } else { None };
+        let room = if awaits.is_some() { to.capacity() as usize } else { (to.messages.room)(to) };
         let most = handed.count.min(room).min(budget.messages);
         let worked = if most == 0 { Ok(0) } else { Core::work_on(core, cell, handed, most) };
         let passed = worked.as_ref().map_or(0, |&passed| passed.min(most));
@@ -148,14 +151,15 @@ impl Core {
         from.read_in_name(passed);
         // SAFETY: this is the thread's own core; the reference ends with the line.
         let measures = unsafe { core.as_ref() }.telemetry.measures();
-        let sizes_are_due = || measures && to.telemetry.sizes_are_due(to.writing.pushed.get() + passed);
-        let next = if is_awaited && passed > 0 && !sizes_are_due() {
-            Core::passer(core, to, handed.first, passed)
-        } else {
-            None
-        };
-        // SAFETY: the messages are still in place, each is written once, and the task that handed them on
-        // found room for the remaining ones.
+        let is_written =
+            passed == 0 || measures && to.telemetry.sizes_are_due(to.writing.pushed.get() + passed);
+        // SAFETY: the task waited on this thread before, so it is alive.
+        let waits = |task: &NonNull<TaskCell>| unsafe { task.as_ref() }.state.get() == State::Idle;
+        let next = awaits
+            .filter(|task| !is_written && waits(task))
+            .and_then(|task| Core::passer(core, to, task, (handed.first, passed)));
+        // SAFETY: the messages are still in place, each is written once, and there is room, which the task
+        // before found for the remaining ones.
         unsafe {
             match next {
                 Some(_) => to.write_in_name(passed),
@@ -284,14 +288,17 @@ impl Core {
         self.tasks.ready.push_front(task);
     }
 
-    /// Writes the messages that the current task has handed on into its output stream, because the task goes
-    /// on or ends.
+    /// Writes messages that the current task has handed on to its stream, because the task goes on or ends.
+    /// They are published with the dispatch, which wakes their reader.
     #[cold]
     #[inline(never)]
     pub(crate) fn take_back_handed(&mut self) {
         if let Some(handed) = self.handed.take() {
+            // SAFETY: the writing end that handed the messages on keeps the stream.
+            let stream = unsafe { handed.stream.as_ref() };
+            stream.unpublish(handed.count);
             // SAFETY: the messages stay in place until the dispatch ends, and the stream was found empty.
-            unsafe { write_after_all(handed.stream.as_ref(), &handed, 0) }
+            unsafe { write_after_all(stream, &handed, 0) }
         }
     }
 }

@@ -598,6 +598,12 @@ impl<H: Holder> Ring<H> {
         self.writing.tail.store(end, Ordering::Release);
     }
 
+    /// Counts the last `count` messages, which [`Ring::write_in_name`] counted and nobody read, as written but
+    /// not as published.
+    pub(crate) fn unpublish(&self, count: usize) {
+        self.writing.tail.store(self.writing.pushed.get() - count, Ordering::Release);
+    }
+
     /// Counts messages as read, and their slots as free, after [`Ring::write_in_name`] counted them as
     /// written.
     #[inline]

@@ -456,7 +456,9 @@ impl<T: Send + 'static> In<T> {
         // SAFETY: the offset lies inside the block, because `readable` returned the slots and the index of a
         // message in them.
         let first = unsafe { slots.add(at) }.cast();
-        let to = Core::passer(cx.core(), written, first, count)
+        // SAFETY: the context's core outlives it, and no other reference to it is held.
+        let reader = unsafe { cx.core().as_ref() }.waiting_reader(written)?;
+        let to = Core::passer(cx.core(), written, reader, (first, count))
             .filter(|_| count <= written.capacity() as usize)?;
         // SAFETY: the context's core outlives the context, and we hold no other reference to the core.
         let core = unsafe { cx.core().as_mut() };

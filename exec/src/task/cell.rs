@@ -97,9 +97,9 @@ pub(crate) struct TaskCell {
     /// The messages that wait for the task less those that wait in its outputs, as of its last dispatch and
     /// since it was woken; kept only while ready tasks are ordered by demand.
     pub(crate) demand: Cell<i32>,
-    /// The number of messages that a dispatch may read (0: not known yet). `sampling` counts the dispatches
-    /// until the time is next measured.
-    pub(crate) budget: Cell<u32>,
+    /// The number of messages that a dispatch may read. `sampling` counts the dispatches until the time is
+    /// next measured.
+    pub(crate) pace: Cell<Pace>,
     pub(crate) sampling: Cell<Sampling>,
     /// The least capacity of all streams of which the task has had an end; [`NO_END`]: the task never had an
     /// end and never waited for one.
@@ -174,6 +174,33 @@ const REPLICAS: u32 = 1 << 31;
 
 /// A value larger than any stream's capacity.
 const NO_END: u32 = u32::MAX;
+
+/// How quickly a task works, as last measured: in the low bits how many messages a dispatch may read (0: not
+/// measured yet), in the high ones the logarithm, to the base 2, of how many messages a quantum has time for.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Pace(u32);
+
+impl Pace {
+    /// The number of the low bits.
+    const BITS: u32 = 26;
+
+    pub(crate) fn new(budget: u64, in_quantum: u64) -> Pace {
+        let logarithm = in_quantum.max(1).ilog2();
+        Pace(budget.min((1 << Pace::BITS) - 1) as u32 | logarithm << Pace::BITS)
+    }
+
+    /// How many messages a dispatch may read; 0 if that is not known yet.
+    #[inline]
+    pub(crate) fn budget(self) -> usize {
+        (self.0 & ((1 << Pace::BITS) - 1)) as usize
+    }
+
+    /// The time that so many messages take, in parts of which a quantum has `parts`.
+    #[inline]
+    pub(crate) fn parts_of_quantum(self, messages: usize, parts: u64) -> u64 {
+        (messages as u64 * parts) >> (self.0 >> Pace::BITS)
+    }
+}
 
 /// Which of a task's dispatches are sampled: the distance between two samples, and how many dispatches are
 /// left until the next.
@@ -254,7 +281,7 @@ impl TaskCell {
             next_ready: Cell::new(std::ptr::null_mut()),
             live_index: Cell::new(u32::MAX),
             demand: Cell::new(0),
-            budget: Cell::new(0),
+            pace: Cell::new(Pace::default()),
             sampling: Cell::new(Sampling::default()),
             narrowest: Cell::new(NO_END),
             counts: Counts::default(),

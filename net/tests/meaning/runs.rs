@@ -86,7 +86,7 @@ pub(crate) fn try_with(boxes: &Boxes, case: &Case, options: u64) -> Verdict {
 }
 
 fn try_on(boxes: &Boxes, case: &Case, seed: u64, kind: Kind) -> Verdict {
-    begin(case);
+    let _begun = begin(case);
     let Some(resolved) = check_text("main", &case.net, Some(&boxes.known())).resolved else {
         return Verdict::Refused;
     };
@@ -309,7 +309,7 @@ pub(crate) fn shown_run(case: &Case, options: u64) -> (Vec<String>, Vec<String>)
         panic!("{}", errors.iter().map(|error| error.render(false)).collect::<String>());
     });
     let records = case.records.iter().map(|record| json::read_record(record.as_bytes()).unwrap()).collect();
-    begin(case);
+    let _begun = begin(case);
     let (out, errors) = run_records(&network, records, options_of(options), None);
     (out.iter().map(|labels| format!("{labels:?}")).collect(), errors)
 }
@@ -355,17 +355,20 @@ impl Case {
 /// The running cases, and how often the watch saw each.
 static RUNNING: Mutex<Vec<(thread::ThreadId, u32, String)>> = Mutex::new(Vec::new());
 
-fn begin(case: &Case) {
-    let mut running = RUNNING.lock().unwrap();
-    let me = thread::current().id();
-    running.retain(|(thread, ..)| *thread != me);
-    running.push((me, 0, case.to_string()));
+/// A case of this thread that runs until the value is dropped.
+struct Begun;
+
+fn begin(case: &Case) -> Begun {
+    let running = (thread::current().id(), 0, case.to_string());
+    RUNNING.lock().unwrap_or_else(|e| e.into_inner()).push(running);
+    Begun
 }
 
-/// Removes this thread's case from the running cases, because the case has ended.
-pub(crate) fn end() {
-    let me = thread::current().id();
-    RUNNING.lock().unwrap_or_else(|e| e.into_inner()).retain(|(thread, ..)| *thread != me);
+impl Drop for Begun {
+    fn drop(&mut self) {
+        let me = thread::current().id();
+        RUNNING.lock().unwrap_or_else(|e| e.into_inner()).retain(|(thread, ..)| *thread != me);
+    }
 }
 
 /// Ends the process with the text of a case that hangs.
@@ -374,7 +377,6 @@ pub(crate) fn watch() -> impl Drop {
     impl Drop for Watch {
         fn drop(&mut self) {
             self.0.store(true, Ordering::Relaxed);
-            end();
         }
     }
     let ended = Arc::new(AtomicBool::new(false));

@@ -18,7 +18,7 @@ use thalweg_net::syntax::ast::Label;
 use crate::boxes::random_boxes;
 use crate::generator::{Case, Writer};
 use crate::rules::{Term, Typed};
-use crate::runs::{Verdict, end, normal, shown_run, try_with, watch};
+use crate::runs::{Verdict, normal, shown_run, try_with, watch};
 use crate::typing::{Coming, FIVE, LABELS, Part, Table, branch, score, shown, surely};
 use crate::world::Set;
 
@@ -329,9 +329,7 @@ fn random_nets(from: u64, count: u64, sort: Sort, run: u64) {
     let _watch = watch();
     let mut words = BTreeMap::new();
     for seed in from..from + count {
-        let tried = try_net(seed, sort, seed % run == 0);
-        end();
-        match tried {
+        match try_net(seed, sort, seed % run == 0) {
             Ok(of_it) => of_it.into_iter().for_each(|word| *words.entry(word).or_insert(0_u64) += 1),
             Err(error) => panic!("after {} networks {words:?}: {error}", seed - from),
         }

@@ -37,7 +37,7 @@ struct Generating {
 struct Caller {
     position: Position,
     part: Arc<BoxPart>,
-    seat: Arc<Seat>,
+    seat: Seat,
     plans: PlanCache<Result<Arc<BoxPlan>, RecordFault>>,
     desk: Desk,
     /// The end of the call at which [`Caller::pass`] stopped; `None` if it stopped at a record with which the
