@@ -558,6 +558,27 @@ fn a_program_goes_on_where_nothing_can_be_recorded() {
     }
 }
 
+/// If no class matches the patterns, the agent says so when the program ends, with the patterns.
+#[test]
+#[ignore = "needs a JVM and the agent: `cargo xtask test --only java`"]
+fn patterns_that_match_no_class_are_told() {
+    let place = Place::new();
+    let agent = named("THALWEG_AGENT").display().to_string();
+    for (include, is_told) in [("nowhere.*,elsewhere.*", true), ("org.h2.tools.*", false)] {
+        let mut command = Command::new("java");
+        command.arg(format!("-javaagent:{agent}=include={include}")).arg("-cp");
+        command.arg(named("THALWEG_FOREIGN_PROGRAM")).args(["org.h2.tools.Shell", "-help"]);
+        let output = command.env("THALWEG_SPACES", place.path("spaces")).output().unwrap();
+        let error = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{include}: {error}");
+        let said =
+            format!("thalweg: nothing is recorded: no class of the program matches include={include} (");
+        assert_eq!(error.starts_with(&said), is_told, "{include}: {error}");
+        assert_eq!(error.is_empty(), !is_told, "{include}: {error}");
+        assert_eq!(Path::new(&place.path("spaces")).exists(), !is_told, "{include}");
+    }
+}
+
 /// The agent needs no writable temporary folder, which many containers lack.
 #[test]
 #[ignore = "needs a JVM and the agent: `cargo xtask test --only java`"]

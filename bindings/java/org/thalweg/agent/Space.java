@@ -54,6 +54,11 @@ final class Space {
         return space != null || failed ? space : make();
     }
 
+    /** Whether the process has a space, or could not make one. */
+    static synchronized boolean isDecided() {
+        return made != null || failed;
+    }
+
     /** Prevents any space from being made from now on. */
     static synchronized void refuse() {
         failed = true;

@@ -23,6 +23,29 @@ public final class Start {
             return;
         }
         done = true;
-        instrumentation.addTransformer(new Transformer(Options.chosen()), false);
+        Transformer transformer = new Transformer(Options.chosen());
+        instrumentation.addTransformer(transformer, false);
+        Runtime.getRuntime().addShutdownHook(new NothingMatched(transformer));
+    }
+
+    /** Says at the end of the program that none of its classes had probes, and that it recorded nothing else. */
+    private static final class NothingMatched extends Thread {
+        private final Transformer transformer;
+
+        NothingMatched(Transformer transformer) {
+            super("thalweg-matched");
+            this.transformer = transformer;
+        }
+
+        @Override public void run() {
+            if (!transformer.hasChanged() && !Space.isDecided()) {
+                StringBuilder patterns = new StringBuilder();
+                for (String pattern : Options.chosen().include) {
+                    patterns.append(patterns.length() == 0 ? "" : ",").append(pattern);
+                }
+                System.err.println("thalweg: nothing is recorded: no class of the program matches include=" + patterns
+                    + " (a class inside another is named as com.shop.Shop$Cart)");
+            }
+        }
     }
 }

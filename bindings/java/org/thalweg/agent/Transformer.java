@@ -26,6 +26,8 @@ final class Transformer implements ClassFileTransformer {
     private final List<Pattern> include = new ArrayList<Pattern>();
     private final List<Pattern> includeClass = new ArrayList<Pattern>();
     private final List<Pattern> exclude = new ArrayList<Pattern>();
+    /** Whether a class has probes. */
+    private volatile boolean hasChanged;
     /** Whether the classes of a class loader can use the agent's classes. */
     private final Map<ClassLoader, Boolean> sees = Collections.synchronizedMap(new WeakHashMap<ClassLoader, Boolean>());
 
@@ -73,6 +75,10 @@ final class Transformer implements ClassFileTransformer {
         }
     }
 
+    boolean hasChanged() {
+        return hasChanged;
+    }
+
     private boolean seesOurs(ClassLoader loader) {
         Boolean known = sees.get(loader);
         if (known == null) {
@@ -95,6 +101,7 @@ final class Transformer implements ClassFileTransformer {
         }
         ClassWriter writer = new ClassWriter(reader, ClassWriter.COMPUTE_MAXS);
         reader.accept(new Change(writer, survey), ClassReader.EXPAND_FRAMES);
+        hasChanged = true;
         return writer.toByteArray();
     }
 
