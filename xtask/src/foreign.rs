@@ -24,49 +24,49 @@ const TURNS: usize = 5;
 
 /// Makes the checks and measurements, and hands over each result: a sentence, or the reason why it failed.
 /// The variable `ONLY` selects one program.
-pub(crate) fn tried(mut told: impl FnMut(&str, Result<String>)) -> Result<()> {
+pub(crate) fn tried(mut report: impl FnMut(&str, Result<String>)) -> Result<()> {
     let mut build = process::cargo();
     process::run(build.args(["build", "--release", "--quiet", "--locked", "-p", "thalweg"]))?;
     let only = std::env::var("ONLY").ok();
     let wants = |program: &str| only.as_deref().is_none_or(|only| only == program);
     match wants("memcached").then(memcached) {
         Some(Ok(made)) => {
-            told("memcached, its own tests", own_tests_of_memcached(&made));
-            told("memcached, calls as gcov counts them", counts_of_memcached(&made));
-            told("memcached, what it costs", cost_of_memcached(&made));
+            report("memcached, its own tests", own_tests_of_memcached(&made));
+            report("memcached, calls as gcov counts them", counts_of_memcached(&made));
+            report("memcached, what it costs", cost_of_memcached(&made));
         }
-        Some(Err(why)) => told("memcached", Err(why)),
+        Some(Err(why)) => report("memcached", Err(why)),
         None => {}
     }
     match wants("Ninja").then(ninja::ninja) {
         Some(Ok(made)) => {
-            told("Ninja, its own tests", ninja::own_tests(&made));
-            told("Ninja, calls as gcov counts them", ninja::counts(&made));
-            told("Ninja, what it costs", ninja::cost(&made));
+            report("Ninja, its own tests", ninja::own_tests(&made));
+            report("Ninja, calls as gcov counts them", ninja::counts(&made));
+            report("Ninja, what it costs", ninja::cost(&made));
         }
-        Some(Err(why)) => told("Ninja", Err(why)),
+        Some(Err(why)) => report("Ninja", Err(why)),
         None => {}
     }
     match wants("mini-redis").then(mini_redis) {
         Some(Ok(folder)) => {
-            told("mini-redis, its own tests", own_tests_of_mini_redis(&folder));
-            told("mini-redis, calls as its client counts them", counts_of_mini_redis(&folder));
-            told("mini-redis, what it costs", cost_of_mini_redis(&folder));
+            report("mini-redis, its own tests", own_tests_of_mini_redis(&folder));
+            report("mini-redis, calls as its client counts them", counts_of_mini_redis(&folder));
+            report("mini-redis, what it costs", cost_of_mini_redis(&folder));
         }
-        Some(Err(why)) => told("mini-redis", Err(why)),
+        Some(Err(why)) => report("mini-redis", Err(why)),
         None => {}
     }
     match wants("Jetty").then(jetty::jetty) {
         Some(Ok(made)) => {
-            told("Jetty, its own tests", jetty::own_tests(&made));
-            told("Jetty, calls as its client counts them", jetty::counts(&made));
-            told("Jetty, what it costs", jetty::cost(&made));
+            report("Jetty, its own tests", jetty::own_tests(&made));
+            report("Jetty, calls as its client counts them", jetty::counts(&made));
+            report("Jetty, what it costs", jetty::cost(&made));
         }
-        Some(Err(why)) => told("Jetty", Err(why)),
+        Some(Err(why)) => report("Jetty", Err(why)),
         None => {}
     }
     if wants("H2") {
-        told("H2, what it costs", cost_of_h2());
+        report("H2, what it costs", cost_of_h2());
     }
     Ok(())
 }

@@ -408,8 +408,8 @@ fn probes(count: &mut Count) -> Result<()> {
 
 fn foreign(count: &mut Count) -> Result<()> {
     foreign::tried(|name, result| match result {
-        Ok(told) => {
-            println!("   {name}: {told}");
+        Ok(sentence) => {
+            println!("   {name}: {sentence}");
             count.passed += 1;
         }
         Err(why) => {

@@ -1,6 +1,6 @@
 //! Jetty, a web server in Java, from Maven Central: all methods of its packages are recorded by the agent.
 
-use super::{COUNTED, Server, Spaces, TIMED, by_turns, folder, free_port, requests, sh, told};
+use super::{COUNTED, Server, Spaces, TIMED, by_turns, costs_text, folder, free_port, requests, sh};
 use crate::moobench::java;
 use anyhow::{Context, Result, bail};
 use std::collections::BTreeSet;
@@ -169,7 +169,7 @@ pub(super) fn cost(made: &Jetty) -> Result<String> {
         requests(port, TIMED, GET, b"the end\n")?;
         Ok((server.processor_time()? - before) * 1e6 / TIMED as f64)
     })?;
-    Ok(told("µs a request", figures))
+    Ok(costs_text("µs a request", figures))
 }
 
 #[cfg(test)]
