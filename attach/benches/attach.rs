@@ -8,7 +8,7 @@ mod rivals;
 
 use started::{Target, compiled};
 use std::time::{Duration, Instant};
-use thalweg_attach::{Attachment, Form, Keep, Options, Which, Wish};
+use thalweg_attach::{Argument, Attachment, Form, Keep, Options, Place, Which, Wish};
 
 const CALLS: &str = "20000000";
 const ROUNDS: usize = 7;
@@ -69,17 +69,26 @@ fn listing(folder: &std::path::Path) {
     line("one of 100,000 found by its readable name", median(matched).as_secs_f64() * 1e3, "ms");
 }
 
+/// The least time of a call in several measurements, in ns.
+fn least(target: &mut Target, question: &str) -> f64 {
+    (0..ROUNDS).map(|_| target.ask(question).parse().expect("ns")).fold(f64::MAX, f64::min)
+}
+
 fn costs(program: &std::path::Path) {
     let mut target = Target::start(program, &["1"]);
-    let mut least = || (0..ROUNDS).map(|_| target.ask(CALLS).parse().expect("ns")).fold(f64::MAX, f64::min);
-    let before = least();
+    let before = least(&mut target, CALLS);
     line("a call, nothing attached", before, "ns");
     line("two readings of the clock, by clock_gettime", clock_ns(), "ns");
+    line("two readings of the clock, by rdtsc", least(&mut target, &format!("clock {CALLS}")), "ns");
     let pid = target.pid();
+    let double = Argument { place: Place::Float(0), form: Form::Float(8) };
+    let signed = Argument { place: Place::Integer(0), form: Form::Signed(4) };
     let wishes = [
         ("counted", Wish::default()),
         ("argument changed, counted", Wish { set: Some((1, 5)), ..Wish::default() }),
-        ("one argument kept", Wish { arguments: vec![0.into()], ..Wish::default() }),
+        ("one argument kept, of unknown type", Wish { arguments: vec![0.into()], ..Wish::default() }),
+        ("one argument kept, a signed number", Wish { arguments: vec![signed], ..Wish::default() }),
+        ("one argument kept, a double", Wish { arguments: vec![double], ..Wish::default() }),
         ("timed", Wish { times: true, ..Wish::default() }),
         (
             "timed, the last 100 kept",
@@ -90,17 +99,21 @@ fn costs(program: &std::path::Path) {
             Wish { times: true, arguments: vec![0.into()], results: Some(Form::UNKNOWN), ..Wish::default() },
         ),
     ];
-    for (name, wish) in wishes {
-        let mut attachment = Attachment::open(pid, Options::default()).expect("it can be attached to");
-        let work = attachment.modules().functions("work").remove(0);
-        attachment.add(&[(work, wish)]).expect("attached");
-        let mut least =
-            || (0..ROUNDS).map(|_| target.ask(CALLS).parse().expect("ns")).fold(f64::MAX, f64::min);
-        line(&format!("more: {name}"), least() - before, "ns");
-        attachment.detach().expect("detached");
+    let more =
+        |target: &mut Target, function: &str, (name, wish): (&str, Wish), question: &str, before: f64| {
+            let mut attachment = Attachment::open(pid, Options::default()).expect("it can be attached to");
+            let function = attachment.modules().functions(function).remove(0);
+            attachment.add(&[(function, wish)]).expect("attached");
+            line(&format!("more: {name}"), least(target, question) - before, "ns");
+            attachment.detach().expect("detached");
+        };
+    for wish in wishes {
+        more(&mut target, "work", wish, CALLS, before);
     }
-    let mut least = || (0..ROUNDS).map(|_| target.ask(CALLS).parse().expect("ns")).fold(f64::MAX, f64::min);
-    line("a call after detaching", least(), "ns");
+    let (relied, wish) = (format!("relied {CALLS}"), Wish { set: Some((1, 5)), ..Wish::default() });
+    let unchanged = least(&mut target, &relied);
+    more(&mut target, "relied", ("argument changed and given back", wish), &relied, unchanged);
+    line("a call after detaching", least(&mut target, CALLS), "ns");
 }
 
 fn times(program: &std::path::Path, threads: &str) {

@@ -7,7 +7,7 @@ mod signatures;
 
 pub use followed::{Followed, Follower, Unrecorded};
 
-use crate::blob::BLOB;
+use crate::blob::{BLOB, CLOCK_OFFSET, GO_BYTES};
 use crate::claim::{Claim, attached_by};
 use crate::code::{Beginning, Code, JUMP_BYTES, jump_from};
 use crate::error::Error;
@@ -157,7 +157,9 @@ struct Neighbour {
 }
 
 impl Neighbour {
-    fn routines(&self) -> Routines {
+    /// The addresses of the routines near the module. `leave` is where timed functions return to, which is in
+    /// the memory near the first module.
+    fn routines(&self, leave: u64) -> Routines {
         let at = |offset| self.region.address + offset;
         let blob = &*BLOB;
         Routines {
@@ -171,6 +173,7 @@ impl Neighbour {
             once: at(blob.once),
             keep: at(blob.keep),
             caller: at(blob.caller),
+            go: leave - GO_BYTES,
         }
     }
 
@@ -349,8 +352,12 @@ impl Attachment {
         let bytes = if layout.kept.is_some() || layout.callers.is_some() { 128 } else { 64 };
         let descriptor = self.memory.as_mut().expect("there is room").private(bytes)?;
         self.describe(descriptor, stripes, layout, what.0)?;
-        let neighbour = self.neighbour(function.module_index);
-        let (place, routines) = (neighbour.place()?, neighbour.routines());
+        if layout.reads_clock() {
+            let first = &self.neighbours.first().expect("there is room").region;
+            let written = first.file.write_all_at(&1_u64.to_le_bytes(), CLOCK_OFFSET);
+            written.map_err(|error| Error::of("cannot write code", error))?;
+        }
+        let (_, place, routines) = self.room(function.module_index)?;
         stub::point(&function.name, place, beginning, routines, (layout, descriptor, stripes), what)
     }
 
@@ -359,8 +366,8 @@ impl Attachment {
     fn unwinder_patches(&mut self, unwinders: &[(Function, Beginning)]) -> Result<Vec<Patch>, Error> {
         let mut patches = Vec::new();
         for (function, beginning) in unwinders {
-            let neighbour = self.neighbour(function.module_index);
-            let stub = stub::unwinder(&function.name, neighbour.place()?, beginning, neighbour.routines())?;
+            let (neighbour, place, routines) = self.room(function.module_index)?;
+            let stub = stub::unwinder(&function.name, place, beginning, routines)?;
             let place = neighbour.put(&stub)?;
             let harmless = Record::Harmless { begin: place, end: place + stub.bytes.len() as u64 };
             self.memory.as_mut().expect("there is room").record(&[harmless])?;
@@ -617,7 +624,7 @@ impl Attachment {
             restored.map_or(0, |change| u64::from(stub::FRAME_ARGUMENTS[change.argument])),
             restored.map_or(0, |change| change.value),
             layout.result.map_or(0, |(_, histogram)| u64::from(histogram)),
-            u64::from(layout.is_timed),
+            u64::from(layout.is_timed) | u64::from(layout.reads_clock()) << 1,
             64 - 8 * bytes,
             stub::how(layout.result.map_or(Form::UNKNOWN, |(form, _)| form)),
         ];
@@ -637,6 +644,19 @@ impl Attachment {
         let new = jump_from(function.address, place, &function.name)?.to_vec();
         let places = stub.places.clone();
         Ok(Patch { address: function.address, old, new, places, is_unwinder: false })
+    }
+
+    /// Where timed functions of all modules return to.
+    fn leave(&self) -> Option<u64> {
+        self.neighbours.first().map(|first| first.region.address + BLOB.leave)
+    }
+
+    /// The memory for code near a module that has room, and the address of the next trampoline in it.
+    fn room(&mut self, module: usize) -> Result<(&mut Neighbour, u64, Routines), Error> {
+        let leave = self.leave().expect("there is room");
+        let neighbour = self.neighbour(module);
+        let (place, routines) = (neighbour.place()?, neighbour.routines(leave));
+        Ok((neighbour, place, routines))
     }
 
     fn neighbour(&mut self, module: usize) -> &mut Neighbour {
@@ -685,8 +705,7 @@ impl Attachment {
         self.memory = memory.or(self.memory.take());
         let table = self.memory.as_ref().expect("just made").table();
         for (module, region) in regions? {
-            let leave =
-                self.neighbours.first().map_or(region.address, |first| first.region.address) + BLOB.leave;
+            let leave = self.leave().unwrap_or(region.address + BLOB.leave);
             let code = BLOB.with(table, leave);
             region.file.write_all_at(&code, 0).map_err(|error| Error::of("cannot write code", error))?;
             let (begin, end) = (region.address + BLOB.unwind, region.address + BLOB.once);

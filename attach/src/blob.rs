@@ -14,7 +14,7 @@ core::arch::global_asm!(
 );
 
 unsafe extern "C" {
-    static thalweg_attach_blob_begin: [u64; 13];
+    static thalweg_attach_blob_begin: [u64; 14];
 }
 
 /// The code, with the offsets of its routines.
@@ -34,6 +34,10 @@ pub(crate) struct Blob {
     pub(crate) single: u64,
 }
 
+/// The distance from the call of a timed function (`ta_go`) to the place to which the function returns.
+pub(crate) const GO_BYTES: u64 = 4;
+/// The offset of the word that says whether the clock is read when a function returns.
+pub(crate) const CLOCK_OFFSET: u64 = 104;
 /// The size of the table of calls under way, whose layout is in `blob.s`.
 pub(crate) const TABLE_BYTES: u64 = 1024 * 4 * ENTRY_BYTES;
 /// Bytes of an entry of the table.
@@ -47,7 +51,7 @@ pub(crate) static BLOB: LazyLock<Blob> = LazyLock::new(|| {
         let header = begin.read();
         (header, std::slice::from_raw_parts(begin.cast::<u8>(), header[7] as usize))
     };
-    let [_, count, unsigned, enter, leave, unwind, once, _, keep, caller, signed, double, single] = header;
+    let [_, count, unsigned, enter, leave, unwind, once, _, keep, caller, signed, double, single, _] = header;
     let bytes = bytes.to_vec();
     Blob { bytes, count, unsigned, enter, leave, unwind, once, keep, caller, signed, double, single }
 });
@@ -60,5 +64,17 @@ impl Blob {
         bytes[..8].copy_from_slice(&table.to_le_bytes());
         bytes[56..64].copy_from_slice(&leave.to_le_bytes());
         bytes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_timed_function_returns_behind_its_call() {
+        let go = (BLOB.leave - GO_BYTES) as usize;
+        // call [rsp - 80]
+        assert_eq!(BLOB.bytes[go..go + GO_BYTES as usize], [0xff, 0x54, 0x24, 0xb0]);
     }
 }

@@ -10,7 +10,7 @@
 #   entry: slot 0, return address 8, begin 16, descriptor 24, thread 32, replaced argument 40, state 48, the call's record 56 (0: none)
 #   state: 0 in use or free (slot 0), 1 its slot was put back before an exception, 2 being taken over
 # A descriptor: stripes' begin 0, a stripe's bytes 8, frame offset of the argument to restore 16 (0: none; r9 never), the value it was given 24,
-#   offset of the results' histogram 32 (0: none), whether times are kept 40, bits of a result's register that are not of the result 48,
+#   offset of the results' histogram 32 (0: none), 1 at 40 if times are kept, plus 2 if the clock is read, bits of a result's register that are not of the result 48,
 #   how results are read 56 (0 unsigned, 1 signed, 2 double, 3 float). Where calls are kept: offset of the stripe's ring of records 64,
 #   records in it less one 72 (it has a power of two), bytes of a record 80, whether the first calls are kept and not the last 88. Where callers are
 #   counted: offset of the stripe's table of callers 96: 256 entries of a return address 0 and its calls 8.
@@ -37,6 +37,7 @@ thalweg_attach_blob:
     .quad ta_signed - thalweg_attach_blob
     .quad ta_double - thalweg_attach_blob
     .quad ta_single - thalweg_attach_blob
+    .quad 0                                     # whether any timed function's clock is read
 
 # Takes the stripe of descriptor rdi into rsi, by where the stack is: threads have stacks of their own. Clobbers r9.
 .macro stripe
@@ -190,7 +191,8 @@ ta_double:
 24: lock inc qword ptr [rcx + 1027 * 8]
     ret
 
-# Begins a timed call. In: rdi descriptor, rsi stripe. Out: r8 its entry, 0 if there is no room. Clobbers rax, rcx, rdx, r9.
+# Begins a timed call. In: rdi descriptor, rsi stripe. Out: r8 its entry, 0 if there is no room; r9 whether the function is to be called by ta_go,
+# which puts the other return address into the slot. Clobbers rax, rcx, rdx.
     .p2align 5
 ta_enter:
     lea rcx, [rsp + 72]
@@ -229,6 +231,7 @@ ta_enter:
     jnz 5b
     lock inc qword ptr [rsi + 8]
     xor r8d, r8d
+    xor r9d, r9d
     ret
 6:  # This very slot, left by longjmp or an exception before.
     cmp dword ptr [r8 + 48], 0
@@ -244,15 +247,16 @@ ta_enter:
     mov [r8 + 24], rdi
     mov rax, fs:[0]
     mov [r8 + 32], rax
+    mov qword ptr [r8 + 56], 0
+    mov dword ptr [r8 + 48], 0
+    mov r9d, 1
+    test byte ptr [rdi + 40], 2
+    jz 28f
     rdtsc
     shl rdx, 32
     or rax, rdx
     mov [r8 + 16], rax
-    mov qword ptr [r8 + 56], 0
-    mov dword ptr [r8 + 48], 0
-    mov rax, [rip + thalweg_attach_blob + 56]
-    mov [rcx], rax
-    ret
+28: ret
 8:  # The caller is timed, and ends by a jump to this function: its call ends here, and this one has its entry.
     mov r9d, 4
 9:  cmp [r8], rcx
@@ -267,8 +271,8 @@ ta_enter:
     mov rdi, [r8 + 24]
     cmp qword ptr [rdi + 16], 0
     jne 25f
-    cmp qword ptr [rdi + 40], 0
-    je 24f
+    test byte ptr [rdi + 40], 1
+    jz 24f
     push rsi
     stripe
     rdtsc
@@ -302,6 +306,7 @@ ta_enter:
     shl rdx, 32
     or rax, rdx
     mov [r8 + 16], rax
+    xor r9d, r9d
     ret
 
 25: # The caller's argument is to be restored when it returns, so the entry stays the caller's.
@@ -309,6 +314,7 @@ ta_enter:
     pop rdi
     lock inc qword ptr [rsi + 8]
     xor r8d, r8d
+    xor r9d, r9d
     ret
 
 # Counts a call by its return address. In: rdi descriptor, rsi stripe. Clobbers rax, rcx, rdx, r8, r9.
@@ -408,8 +414,13 @@ ta_keep:
 8:  lock inc qword ptr [rsi + 88]
 9:  ret
 
-# Where timed functions return to.
+# Calls a timed function whose address is 72 bytes below the slot of its return address, while the stack pointer is above the slot. So the processor
+# expects the return to ta_leave, and the one from there to the caller.
     .p2align 5
+    .fill 28, 1, 0xcc
+ta_go:
+    call qword ptr [rsp - 80]
+# Where timed functions return to.
 ta_leave:
     lea rsp, [rsp - 8]
     push rax
@@ -422,10 +433,12 @@ ta_leave:
     push rdi
     push r8
     push r9
+    cmp byte ptr [rip + thalweg_attach_blob + 104], 0
+    je 29f
     rdtsc
     shl rdx, 32
     or rax, rdx
-    lea rcx, [rsp + 64]
+29: lea rcx, [rsp + 64]
     bucket
     mov r9d, 4
 21:  cmp [r8], rcx
@@ -475,8 +488,8 @@ ta_leave:
 44: # A free entry names no thread: one that looks for its own must not find it while another takes it.
     mov qword ptr [r8 + 32], 0
     mov qword ptr [r8], 0
-    cmp qword ptr [rdi + 40], 0
-    je 5f
+    test byte ptr [rdi + 40], 1
+    jz 5f
     mov ecx, 128
     mov edx, 16
     call ta_value
@@ -516,8 +529,7 @@ ta_leave:
     add al, 0x7f
     sahf
     pop rax
-    lea rsp, [rsp + 8]
-    jmp qword ptr [rsp - 8]
+    ret
 
 # Before an exception or a walk over the stack: puts all return addresses of this thread back. Clobbers rax, rcx, rdx, rsi, rdi, r8, r9.
 # A stack that a coroutine had may be gone. A system call that refuses its first argument, but reads the second one before, shows whether it is.

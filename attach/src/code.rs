@@ -3,7 +3,7 @@
 use crate::error::Error;
 use iced_x86::{
     Decoder, DecoderOptions, FlowControl, Instruction, InstructionInfoFactory, Mnemonic, OpAccess, OpKind,
-    Register,
+    Register, RflagsBits,
 };
 
 /// Bytes of the jump that replaces the beginning of a function.
@@ -29,6 +29,8 @@ pub(crate) struct Beginning {
     bytes: Vec<u8>,
     /// The address after the overwritten instructions.
     pub(crate) end: u64,
+    /// Whether the function, or its caller, may use the flags that the processor has on entry.
+    pub(crate) may_use_flags: bool,
 }
 
 /// A beginning moved to another address.
@@ -81,13 +83,39 @@ impl Code {
                 "`{name}` jumps into its own first {covered} bytes (from {from:#x}): they cannot be replaced"
             )));
         }
-        Ok(Beginning { instructions, bytes: self.bytes[..covered].to_vec(), end })
+        let may_use_flags = self.may_use_flags();
+        Ok(Beginning { instructions, bytes: self.bytes[..covered].to_vec(), end, may_use_flags })
     }
 
     /// The address of an instruction that jumps into this range.
     pub(crate) fn enters(&self, there: std::ops::Range<u64>) -> Option<u64> {
         let mut jumps = self.decoded().filter(is_branch);
         jumps.find(|jump| there.contains(&jump.near_branch_target())).map(|jump| jump.ip())
+    }
+
+    /// Whether the flags that the processor has on entry may be used: before the function's first branch, they
+    /// are not all written, or one is read before that.
+    fn may_use_flags(&self) -> bool {
+        const ALL: u32 = RflagsBits::OF
+            | RflagsBits::SF
+            | RflagsBits::ZF
+            | RflagsBits::AF
+            | RflagsBits::CF
+            | RflagsBits::PF;
+        let mut written = 0;
+        for instruction in self.decoded() {
+            if instruction.rflags_read() & ALL & !written != 0 {
+                return true;
+            }
+            written |= instruction.rflags_modified();
+            if written & ALL == ALL {
+                return false;
+            }
+            if instruction.flow_control() != FlowControl::Next {
+                return true;
+            }
+        }
+        true
     }
 
     /// Whether the function's own instructions write the register of this argument.
@@ -313,6 +341,25 @@ mod tests {
         assert!(beginning(&[0xc3, 0x90, 0x90, 0x90, 0x90, 0x90], 1).is_ok());
         let late = Code::new(0x1ffd, vec![0x90; 16], 16).beginning("f").expect_err("it crosses a page");
         assert!(late.to_string().contains("3 bytes before the end of a page"), "{late}");
+    }
+
+    #[test]
+    fn flags_that_may_be_used() {
+        for (bytes, expected) in [
+            // push rbp; mov rbp, rsp; sub rsp, 16; ret
+            (&[0x55, 0x48, 0x89, 0xe5, 0x48, 0x83, 0xec, 0x10, 0xc3][..], false),
+            // lea eax, [rdi + rdi * 2]; ret
+            (&[0x8d, 0x04, 0x7f, 0xc3, 0x90, 0x90], true),
+            // adc eax, eax; ret
+            (&[0x11, 0xc0, 0xc3, 0x90, 0x90], true),
+            // inc eax, which leaves the carry; jc +5; ret
+            (&[0xff, 0xc0, 0x72, 5, 0xc3, 0x90], true),
+            // inc eax; test eax, eax; jc +5; ret
+            (&[0xff, 0xc0, 0x85, 0xc0, 0x72, 5, 0xc3], false),
+        ] {
+            let found = beginning(bytes, bytes.len()).expect("it can be moved").may_use_flags;
+            assert_eq!(found, expected, "{bytes:x?}");
+        }
     }
 
     #[test]

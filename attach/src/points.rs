@@ -159,6 +159,11 @@ impl Layout {
         }
     }
 
+    /// Whether the times of calls, or of the records of calls, are measured.
+    pub(crate) fn reads_clock(&self) -> bool {
+        self.is_timed || self.kept.is_some()
+    }
+
     pub(crate) fn bytes(&self) -> u64 {
         self.stripe_bytes * STRIPES
     }

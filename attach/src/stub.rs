@@ -63,6 +63,19 @@ impl Assembler {
         self.put(&(target.wrapping_sub(next) as u32).to_le_bytes());
     }
 
+    /// `jmp target`
+    fn jump(&mut self, target: u64) {
+        let next = self.place + self.bytes.len() as u64 + 5;
+        match i32::try_from(target.wrapping_sub(next).cast_signed()) {
+            Ok(distance) => {
+                self.put(&[0xe9]);
+                self.put(&distance.to_le_bytes());
+            }
+            // The target is in the code near another module: jmp [rip], with the address behind it.
+            Err(_) => self.put_with(&[0xff, 0x25, 0, 0, 0, 0], target),
+        }
+    }
+
     fn save(&mut self) {
         self.put(&SAVE_FLAGS);
         self.put(&PUSH_REST);
@@ -123,6 +136,25 @@ impl Assembler {
         Some(self.bytes.len())
     }
 
+    /// Appends, for a call that has a new entry in the table of calls under way, the call of the function by
+    /// `go`. Another call continues behind this. Returns the place of the distance to the function's
+    /// beginning, which [`Assembler::lands`] sets.
+    fn go(&mut self, go: u64) -> usize {
+        // test r9d, r9d; jz behind this
+        self.put(&[0x45, 0x85, 0xc9, 0x0f, 0x84, 0, 0, 0, 0]);
+        let other = self.bytes.len();
+        // lea rax, [rip + the function's beginning]; mov [rsp - 8], rax
+        self.put(&[0x48, 0x8d, 0x05, 0, 0, 0, 0]);
+        let moved = self.bytes.len();
+        self.put(&[0x48, 0x89, 0x44, 0x24, 0xf8]);
+        self.restore();
+        // lea rsp, [rsp + 8]
+        self.put(&[0x48, 0x8d, 0x64, 0x24, 8]);
+        self.jump(go);
+        self.lands(Some(other));
+        moved
+    }
+
     fn lands(&mut self, past: Option<usize>) {
         let Some(past) = past else { return };
         let distance = (self.bytes.len() - past) as u32;
@@ -161,6 +193,8 @@ pub(crate) struct Routines {
     pub(crate) once: u64,
     pub(crate) keep: u64,
     pub(crate) caller: u64,
+    /// The call after which timed functions return to their trampoline.
+    pub(crate) go: u64,
 }
 
 /// The trampoline of a point: it counts, keeps values, begins a timed call, and changes an argument, as the
@@ -178,7 +212,8 @@ pub(crate) fn point(
         layout.is_timed || layout.result.is_some() || change.is_some_and(|change| change.is_restored);
     let keeps = !layout.arguments.is_empty() || layout.callers.is_some() || layout.kept.is_some();
     if !needs_entry && !keeps {
-        stub.put(&SAVE_FLAGS);
+        let saves_flags = beginning.may_use_flags;
+        stub.put(if saves_flags { &SAVE_FLAGS } else { &SAVE_FLAGS[..1] });
         let past = stub.unless(when);
         // push rcx; mov rcx, rsp; shr rcx, 6; and ecx, 7 << 6
         stub.put(&[0x51, 0x48, 0x89, 0xe1, 0x48, 0xc1, 0xe9, 0x06, 0x81, 0xe1]);
@@ -192,7 +227,7 @@ pub(crate) fn point(
             stub.put_with(load[change.argument], change.value);
         }
         stub.lands(past);
-        stub.put(&RESTORE_FLAGS);
+        stub.put(if saves_flags { &RESTORE_FLAGS } else { &RESTORE_FLAGS[..1] });
         return stub.end(name, beginning);
     }
     stub.save();
@@ -238,8 +273,12 @@ pub(crate) fn point(
         stub.put_with(&[0x48, 0xb8], change.value);
         stub.store(offset);
     }
+    let moved = needs_entry.then(|| stub.go(routines.go));
     stub.lands(past);
     stub.restore();
+    if let Some(moved) = moved {
+        stub.lands(Some(moved));
+    }
     stub.end(name, beginning)
 }
 

@@ -284,6 +284,28 @@ fn arguments_are_changed_unseen_by_callers() {
     }
 }
 
+/// A caller that relies on the register of an argument finds it unchanged; where none does, the register is not
+/// restored, so that return addresses and the functions that unwind stay as they are.
+#[test]
+fn registers_are_restored_only_for_callers_that_rely_on_them() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut target =
+        Target::start(&compiled(folder.path(), "calls.c", &["-O2", "-Wl,--no-as-needed", "-lgcc_s"]), &["1"]);
+    for (name, question, is_relied) in [("work", "1000", false), ("relied", "relied 1000", true)] {
+        let mut attachment = open(&target);
+        let function = one(&attachment, name);
+        let argument = 1.into();
+        let wish = Wish { set: Some((1, 99)), arguments: vec![argument], ..Wish::default() };
+        attachment.add(&[(function, wish)]).expect("attached");
+        // The program ends if the register is not what its caller has put there.
+        target.ask(question);
+        assert_eq!(attachment.figures(0).expect("figures").calls, 1000);
+        let restored = attachment.detach().expect("detached");
+        assert_eq!(restored.changes > 1, is_relied, "{name}: {restored:?}");
+        target.ask(question);
+    }
+}
+
 #[test]
 fn functions_are_called_and_variables_set() {
     let folder = tempfile::tempdir().expect("a folder");

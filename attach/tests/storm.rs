@@ -37,8 +37,10 @@ const FOREIGN: [&str; 9] = [
 const CYCLES: u64 = 25;
 
 struct Storm {
-    folder: tempfile::TempDir,
-    programs: Vec<(String, PathBuf)>,
+    /// The folder is removed with this value.
+    _folder: tempfile::TempDir,
+    /// Each program's name, its file, and the folder of its libraries.
+    programs: Vec<(String, PathBuf, PathBuf)>,
     chance: Chance,
 }
 
@@ -52,38 +54,39 @@ fn built(compiler: &str, options: &[&str], source: &str, into: &Path) -> bool {
 impl Storm {
     fn new(seed: u64, options: &[&str]) -> Storm {
         let folder = tempfile::tempdir().expect("a folder");
-        for part in ["storm_part", "storm_kept"] {
-            let library = folder.path().join(format!("lib{part}.so"));
-            assert!(
-                built("cc", &["-O2", "-shared", "-fPIC"], &format!("{part}.c"), &library),
-                "a C compiler"
-            );
-        }
         let mut programs = Vec::new();
-        for compiler in ["c++", "clang++"] {
+        for (compiler, of_c) in [("c++", "cc"), ("clang++", "clang")] {
             if Command::new(compiler).arg("--version").output().is_err() {
                 println!("skipped: there is no {compiler}");
                 continue;
             }
+            // The libraries are compiled by the same compiler as the program.
+            let libraries = folder.path().join(compiler);
+            std::fs::create_dir(&libraries).expect("a folder");
+            for part in ["storm_part", "storm_kept"] {
+                let library = libraries.join(format!("lib{part}.so"));
+                let is_built = built(of_c, &["-O2", "-shared", "-fPIC"], &format!("{part}.c"), &library);
+                assert!(is_built, "{of_c} {part}");
+            }
             for option in options {
                 let program = folder.path().join(format!("{compiler}{option}"));
                 assert!(built(compiler, &[option], "storm.cpp", &program), "{compiler} {option}");
-                programs.push((format!("{compiler} {option}"), program));
+                programs.push((format!("{compiler} {option}"), program, libraries.clone()));
             }
         }
-        Storm { folder, programs, chance: Chance::new(seed) }
+        Storm { _folder: folder, programs, chance: Chance::new(seed) }
     }
 
     /// Starts a new target. Returns the target and the number of its threads.
     fn target(&mut self, threads: &[u64]) -> (Target, u64) {
         let number = self.chance.below(self.programs.len() as u64) as usize;
-        let (name, program) = &self.programs[number];
+        let (name, program, libraries) = &self.programs[number];
         let threads = self.chance.of(threads);
         let all = std::env::var("KINDS").unwrap_or_else(|_| KINDS.to_owned());
         let some: String = all.chars().filter(|_| self.chance.one_in(2)).collect();
         let kinds = if self.chance.one_in(4) { format!("-{some}") } else { all };
         println!("{name}, {threads} threads, {kinds}");
-        let folder = self.folder.path().to_string_lossy().into_owned();
+        let folder = libraries.to_string_lossy().into_owned();
         (Target::start(program, &[&threads.to_string(), &folder, &kinds]), threads)
     }
 }

@@ -68,8 +68,8 @@ impl Attachment {
         let order = self.order(function, arguments)?;
         let mut patches = Vec::new();
         for (place, beginning) in &beginnings {
-            let neighbour = self.neighbour(place.module_index);
-            let stub = stub::caller(&place.name, neighbour.place()?, beginning, neighbour.routines(), order)?;
+            let (neighbour, at, routines) = self.room(place.module_index)?;
+            let stub = stub::caller(&place.name, at, beginning, routines, order)?;
             let address = neighbour.put(&stub)?;
             patches.push(self.patch(place, address, &stub)?);
         }
