@@ -35,7 +35,10 @@ impl Signatures {
 /// Gives the arguments and the result that are kept their registers and forms.
 fn typed(name: &str, wish: &mut Wish, signature: &Signature) {
     let left_out = |what: &str, of: &Type| {
-        say!("{what} of {name} is left out: it has type {}, which is not in a register by itself", of.name);
+        print_stderr!(
+            "{what} of {name} is left out: it has type {}, which is not in a register by itself",
+            of.name
+        );
     };
     wish.arguments.retain_mut(|argument| {
         let Place::Integer(number) = argument.place else { return true };
@@ -55,7 +58,7 @@ fn typed(name: &str, wish: &mut Wish, signature: &Signature) {
                 None
             }
             None => {
-                say!("{name} has no result");
+                print_stderr!("{name} has no result");
                 None
             }
         };
