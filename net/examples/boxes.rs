@@ -1,12 +1,15 @@
-//! Sends records through sixteen boxes on one worker, with one record in flight or many. The network is a row
-//! of boxes, of splits or of parallels with a box each, or a star of sixteen stages that each have a box and
-//! a filter. To count the instructions that a box costs per record, run the example with two numbers of
-//! records under `valgrind --tool=callgrind`, and divide the difference of the counts by sixteen and by the
-//! difference of the numbers.
+//! Records through sixteen boxes on one worker or more, one in flight or many: a row of boxes, of splits or of
+//! parallels with a box each, or a star of sixteen stages that each have a box and a filter. To count what a box
+//! costs a record, run it on two numbers of records under `valgrind --tool=callgrind` and divide the difference
+//! by sixteen and by theirs.
 //!
-//! usage: boxes RECORDS IN_FLIGHT off|metrics|full fused|apart [row|split|parallel|star]
+//! usage: boxes RECORDS IN_FLIGHT off|metrics|full fused|apart [row|split|parallel|star] [WORKERS [BOX_NS
+//! [QUANTUM_US]]]
+//!
+//! BOX_NS is how long a box works on a record, in nanoseconds, 0 by default. QUANTUM_US is `exec.quantum_us`:
+//! under valgrind everything takes some fifty times as long, so a quantum should be longer, too.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use thalweg_box::Value;
 use thalweg_exec::{Context, In, Mode, Options, Out, Ports, Runtime, Stop, Task, TaskSpec};
@@ -65,12 +68,14 @@ impl Task for Ends {
 
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let (records, most, mode, fuse, network) = match &arguments[..] {
-        [records, most, mode, fuse] => (records, most, mode, fuse, "row"),
-        [records, most, mode, fuse, network] => (records, most, mode, fuse, network.as_str()),
-        _ => panic!("usage: boxes RECORDS IN_FLIGHT off|metrics|full fused|apart [row|split|parallel|star]"),
+    let [records, most, mode, fuse, others @ ..] = &arguments[..] else {
+        panic!("see the usage at the top of the file");
     };
-    let number = |text: &str| text.parse().expect("a number of records");
+    let network = others.first().map_or("row", String::as_str);
+    let number = |text: &str| text.parse().expect("a number");
+    let workers = others.get(1).map_or(1, |workers| number(workers)) as usize;
+    let box_time = Duration::from_nanos(others.get(2).map_or(0, |ns| number(ns)));
+    let quantum_us = others.get(3).map_or(Options::default().quantum_us, |us| number(us));
     let mode = match mode.as_str() {
         "off" => Mode::Off,
         "metrics" => Mode::Metrics,
@@ -81,10 +86,15 @@ fn main() {
     std::fs::create_dir_all(&folder).unwrap();
     let space =
         Space::create(SpaceOptions { parent: Some(folder.clone()), ..SpaceOptions::default() }).unwrap();
-    let options = Options { workers: 1, mode, space: Some(space), ..Options::default() };
+    let options = Options { workers, mode, space: Some(space), quantum_us, ..Options::default() };
     let runtime = Runtime::new(options).unwrap();
-    let boxes = Boxes::new()
-        .with("box inc ((x) -> (x))", |x: i64, out: &mut thalweg_box::Out| out.emit((x.wrapping_add(1),)));
+    let boxes = Boxes::new().with("box inc ((x) -> (x))", move |x: i64, out: &mut thalweg_box::Out| {
+        if !box_time.is_zero() {
+            let begun = Instant::now();
+            while begun.elapsed() < box_time {}
+        }
+        out.emit((x.wrapping_add(1),));
+    });
     let connect = match network {
         "row" => ["inc"; BOXES].join(" .. "),
         "split" => ["(inc ! <n>)"; BOXES].join(" .. "),

@@ -1,7 +1,5 @@
 //! The limits and choices of a running network: settings of its space, which may be changed during the run.
 
-use std::sync::OnceLock;
-
 use thalweg_space::{Affects, Space, Tunable};
 
 use crate::error::Error;
@@ -59,7 +57,7 @@ thalweg_space::settings! {
             affects: Affects::Network,
         },
         /// Whether a component hands records on to the next component, if that waits for them on the same worker and can work on them in place
-        fuse: SWITCH { name: "net.fuse", affects: Affects::Network },
+        fuse: SWITCH { name: "net.fuse", default: 1, affects: Affects::Network },
     }
 }
 
@@ -107,17 +105,9 @@ impl Default for StartOptions {
             fold_after: declared.fold_after.default,
             exact_failures: false,
             ties: Ties::Leftmost,
-            fuse: declared.fuse.default != 0 || tests_fuse(),
+            fuse: declared.fuse.default != 0,
         }
     }
-}
-
-/// Whether tests run with `net.fuse` on where they do not say otherwise: in a build with assertions the
-/// environment variable `THALWEG_TEST_FUSE` asks for it. A release build ignores the variable.
-fn tests_fuse() -> bool {
-    static ASKED: OnceLock<bool> = OnceLock::new();
-    let is_asked = || std::env::var_os("THALWEG_TEST_FUSE").is_some_and(|value| !value.is_empty());
-    cfg!(debug_assertions) && *ASKED.get_or_init(is_asked)
 }
 
 /// The limits of a running network.
