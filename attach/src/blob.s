@@ -10,7 +10,7 @@
 #   entry: slot 0, return address 8, begin 16, descriptor 24, thread 32, replaced argument 40, state 48, the call's record 56 (0: none)
 #   state: 0 in use or free (slot 0), 1 its slot was put back before an exception, 2 being taken over
 # A descriptor: stripes' begin 0, a stripe's bytes 8, frame offset of the argument to restore 16 (0: none; r9 never), the value it was given 24,
-#   offset of the results' histogram 32 (0: none), 1 at 40 if times are kept, plus 2 if the clock is read, bits of a result's register that are not of the result 48,
+#   offset of the results' histogram 32 (0: none), 1 at 40 if times are kept plus 2 if the clock is read, unused bits of a result's register 48,
 #   how results are read 56 (0 unsigned, 1 signed, 2 double, 3 float). Where calls are kept: offset of the stripe's ring of records 64,
 #   records in it less one 72 (it has a power of two), bytes of a record 80, whether the first calls are kept and not the last 88. Where callers are
 #   counted: offset of the stripe's table of callers 96: 256 entries of a return address 0 and its calls 8.

@@ -291,7 +291,7 @@ fn bounds(number: usize) -> (u64, u64) {
 
 /// The least and the greatest floating-point number of a bucket of numbers that are not negative.
 fn real_bounds(number: usize) -> (f64, f64) {
-    let at = |number: usize| f64::from_bits((number - REAL_FIRST) as u64 + REAL_EXPONENT << 50);
+    let at = |number: usize| f64::from_bits(((number - REAL_FIRST) as u64 + REAL_EXPONENT) << 50);
     match number {
         REAL_ZERO => (0.0, 0.0),
         REAL_TINY => (f64::from_bits(1), at(REAL_FIRST).next_down()),

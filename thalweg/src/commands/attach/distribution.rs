@@ -46,8 +46,8 @@ const UNKNOWN: &str = ", of unknown type, read without a sign";
 pub(super) fn object(of: Option<(&str, Form)>, values: &Histogram) -> Value {
     let form = of.map_or(Form::UNKNOWN, |(_, form)| form);
     let one = |number| value(form, number);
-    let buckets: Vec<Value> =
-        values.numbers().map(|(first, last, calls)| json!([one(first), one(last), calls])).collect();
+    let bucket = |(first, last, calls)| json!([one(within(form, first)), one(within(form, last)), calls]);
+    let buckets: Vec<Value> = values.numbers().map(bucket).collect();
     let extremes = values.extremes();
     json!({
         "type": of.map(|(name, _)| name), "count": values.count(),
@@ -153,7 +153,26 @@ fn joined(form: Form, values: &Histogram) -> Vec<(Number, Number, u64)> {
             _ => joined.push((first, last, calls)),
         }
     }
-    joined.into_iter().map(|(first, last, calls)| widened(first, last, calls)).collect()
+    let widened = joined.into_iter().map(|(first, last, calls)| widened(first, last, calls));
+    widened.map(|(first, last, calls)| (within(form, first), within(form, last), calls)).collect()
+}
+
+/// A bound of a bucket, or the nearest number that the type has.
+fn within(form: Form, bound: Number) -> Number {
+    let bits = match form {
+        Form::Signed(bytes @ 1..8) | Form::Unsigned(bytes @ 1..8) => 8 * bytes as u32,
+        Form::Character => 8,
+        Form::Bool => 1,
+        _ => return bound,
+    };
+    match bound {
+        Number::Unsigned(number) => Number::Unsigned(number.min((1 << bits) - 1)),
+        Number::Signed(number) => {
+            let half = 1_i64 << (bits - 1);
+            Number::Signed(number.clamp(-half, half - 1))
+        }
+        Number::Float(_) => bound,
+    }
 }
 
 /// Whether two numbers have the same sign, and lie between the same powers of two.
