@@ -5,13 +5,15 @@
 //! cost=bimodal seed=7 how=mutex hot=2 times=9`: the box `w3` takes 6,000 turns of a loop on average (a turn
 //! is about 1.5 ns), with the distribution `cost`, and `times` as long for records with the key `hot`. `how`
 //! sets how the box spends this time: it computes, sleeps, holds a lock that all boxes of this kind share,
-//! fights for the allocator, touches fresh pages, reads memory at random, or waits for a byte of a FIFO or
-//! for the next tick of a timer.
+//! fights for the allocator, touches fresh pages, reads memory at random, waits for a byte of a FIFO or for
+//! the next tick of a timer, counts in a cache line that all threads share, makes small writes to a file, or
+//! stalls for some milliseconds now and then.
 
 use std::fs::File;
 use std::hint::{black_box, spin_loop};
 use std::io::Read;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::os::unix::fs::FileExt;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
@@ -23,6 +25,17 @@ const BOXES: usize = 12;
 const TURNS_PER_US: f64 = 650.0;
 /// The number of words through which memory-bound boxes jump: 16 MiB, more than a core's own caches hold.
 const NUMBERS: usize = 2 << 20;
+/// The approximate number of turns that take as long as a count in a cache line that no other thread uses.
+const TURNS_PER_COUNT: u64 = 2;
+/// The approximate number of turns that take as long as a write of a few bytes to a file in memory.
+const TURNS_PER_WRITE: u64 = 400;
+/// A box that stalls does so for one record of this many. The number has no divisor in common with the
+/// numbers by which networks distribute records, so each branch gets its part of the stalls.
+const STALL_EVERY: i64 = 61;
+/// The number of records for which one of two boxes is slow before the other box becomes slow.
+const PHASE: i64 = 256;
+/// The number of counters in a cache line, and of cache lines for counters.
+const COUNTERS: usize = 16;
 
 /// How a box spends its time.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -37,6 +50,12 @@ enum How {
     Memory,
     Fifo,
     Timer,
+    /// Each thread has a counter, and all counters are in one cache line.
+    Line,
+    /// Each thread has a counter in a cache line of its own.
+    Apart,
+    Write,
+    Stall,
 }
 
 /// How the costs of records are distributed.
@@ -49,6 +68,18 @@ enum Cost {
     Bimodal,
     /// One record in a hundred takes half of the time.
     Rare,
+    /// Stretches of records take seven times as long as the stretches between them.
+    EvenPhases,
+    /// Records take long in the stretches that are short for `EvenPhases`.
+    OddPhases,
+}
+
+/// The counters of threads, in one cache line.
+#[repr(align(64))]
+struct Line([AtomicU32; COUNTERS]);
+
+impl Line {
+    const NEW: Line = Line([const { AtomicU32::new(0) }; COUNTERS]);
 }
 
 /// The file's line about a box.
@@ -67,6 +98,9 @@ static MUTEX: Mutex<()> = Mutex::new(());
 static SPIN: AtomicBool = AtomicBool::new(false);
 static FIFO: OnceLock<File> = OnceLock::new();
 static LARGE: OnceLock<Vec<u64>> = OnceLock::new();
+static LINE: Line = Line::NEW;
+static LINES: [Line; COUNTERS] = [Line::NEW; COUNTERS];
+static WRITTEN: OnceLock<File> = OnceLock::new();
 
 fn open() -> Result<(), String> {
     let text = std::fs::read_to_string("boxes.plan").map_err(|error| format!("boxes.plan: {error}"))?;
@@ -86,6 +120,11 @@ fn open() -> Result<(), String> {
     }
     if plans.iter().any(|plan| plan.how == How::Fifo) {
         let _ = FIFO.set(File::open("bytes.fifo").map_err(|error| format!("bytes.fifo: {error}"))?);
+    }
+    if plans.iter().any(|plan| plan.how == How::Write) {
+        // The file is in memory: writes to a disk would make the times of trials differ too much.
+        let file = rustix::fs::memfd_create("small.writes", rustix::fs::MemfdFlags::CLOEXEC);
+        let _ = WRITTEN.set(File::from(file.map_err(|error| format!("small.writes: {error}"))?));
     }
     if plans.iter().any(|plan| plan.how == How::Memory) {
         let _ = LARGE.set((0..NUMBERS as u64).map(mixed).collect());
@@ -107,6 +146,8 @@ impl Plan {
                     "exponential" => Cost::Exponential,
                     "bimodal" => Cost::Bimodal,
                     "rare" => Cost::Rare,
+                    "even-phases" => Cost::EvenPhases,
+                    "odd-phases" => Cost::OddPhases,
                     _ => return None,
                 }
             }
@@ -121,6 +162,10 @@ impl Plan {
                     "memory" => How::Memory,
                     "fifo" => How::Fifo,
                     "timer" => How::Timer,
+                    "line" => How::Line,
+                    "apart" => How::Apart,
+                    "write" => How::Write,
+                    "stall" => How::Stall,
                     _ => return None,
                 }
             }
@@ -140,18 +185,19 @@ impl Plan {
             Cost::Bimodal => 0.25,
             Cost::Rare if uniform < 0.01 => 50.0,
             Cost::Rare => 0.505,
+            Cost::EvenPhases if number.div_euclid(PHASE) % 2 == 0 => 1.75,
+            Cost::OddPhases if number.div_euclid(PHASE) % 2 != 0 => 1.75,
+            Cost::EvenPhases | Cost::OddPhases => 0.25,
         };
         let times = if self.times != 1.0 && key == self.hot { self.times } else { 1.0 };
         (self.turns * part * times) as u64
     }
 
-    fn spend(&self, turns: u64) {
+    /// Spends this many turns on the record with this number.
+    fn spend(&self, turns: u64, number: i64) {
         match self.how {
             How::Compute => compute(turns),
-            How::Sleep => {
-                wake_in_time();
-                std::thread::sleep(Duration::from_nanos((turns as f64 * 1e3 / TURNS_PER_US) as u64))
-            }
+            How::Sleep => sleep(turns),
             How::Mutex => {
                 let _held = MUTEX.lock().unwrap_or_else(PoisonError::into_inner);
                 compute(turns);
@@ -172,6 +218,16 @@ impl Plan {
                 }
             }
             How::Timer => wait_for_tick(Duration::from_nanos((turns as f64 * 1e3 / TURNS_PER_US) as u64)),
+            How::Line => count(turns, &LINE.0[nth_thread()]),
+            How::Apart => count(turns, &LINES[nth_thread()].0[0]),
+            How::Write => write(turns),
+            How::Stall => {
+                // The box computes for a quarter of its time, and stalls for the rest.
+                compute(turns / 4);
+                if number.rem_euclid(STALL_EVERY) == STALL_EVERY / 2 {
+                    sleep((turns - turns / 4) * STALL_EVERY as u64);
+                }
+            }
         }
     }
 }
@@ -227,6 +283,36 @@ fn jump(turns: u64) {
     black_box(at);
 }
 
+/// A number of this thread, different from those of the threads before it.
+fn nth_thread() -> usize {
+    static THREADS: AtomicUsize = AtomicUsize::new(0);
+    thread_local! {
+        static NTH: usize = THREADS.fetch_add(1, Ordering::Relaxed) % COUNTERS;
+    }
+    NTH.with(|nth| *nth)
+}
+
+/// Counts; a count takes far longer while another processor counts in the same cache line.
+fn count(turns: u64, counter: &AtomicU32) {
+    for _ in 0..turns / TURNS_PER_COUNT {
+        counter.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// Writes a few bytes to a file, many times; each write is a call of the kernel.
+fn write(turns: u64) {
+    let Some(file) = WRITTEN.get() else { return };
+    for step in 0..(turns / TURNS_PER_WRITE).max(1) {
+        let _ = file.write_at(&step.to_le_bytes(), step % 512 * 8);
+    }
+}
+
+/// Sleeps for as long as this many turns take.
+fn sleep(turns: u64) {
+    wake_in_time();
+    std::thread::sleep(Duration::from_nanos((turns as f64 * 1e3 / TURNS_PER_US) as u64));
+}
+
 /// Unless a thread asks for less, the kernel may end each of its sleeps up to 50 us late; a sleep of half the
 /// length would then take more than half of the time.
 fn wake_in_time() {
@@ -248,7 +334,7 @@ fn wait_for_tick(period: Duration) {
 
 fn work<const PLACE: usize>(n: i64, k: i64, out: &mut Out) -> Result<(), String> {
     let plan = PLANS.get().map(|plans| plans[PLACE]).ok_or("no boxes.plan was read")?;
-    plan.spend(plan.turns_of(n, k));
+    plan.spend(plan.turns_of(n, k), n);
     out.emit((n, k));
     Ok(())
 }

@@ -27,10 +27,20 @@ pub(super) enum Cause {
     OtherProcesses,
     HeadOfLine,
     TooManyWorkers,
+    SharedLine,
+    SmallWrites,
+    RareStalls,
+    MovingBottleneck,
+    Bursts,
 }
 
+/// The first of the seeds whose networks have at least one of the later causes.
+pub(super) const LATER: u64 = 30_000;
+/// The number of causes that networks of smaller seeds have; the causes after them are the later causes.
+const EARLIER: usize = 20;
+
 /// All causes, with the words that stand for them.
-pub(super) const CAUSES: [(Cause, &str); 20] = [
+pub(super) const CAUSES: [(Cause, &str); 25] = [
     (Cause::SlowBox, "slow box"),
     (Cause::SlowReplica, "slow replica"),
     (Cause::SkewedKey, "skewed key"),
@@ -51,6 +61,11 @@ pub(super) const CAUSES: [(Cause, &str); 20] = [
     (Cause::OtherProcesses, "other processes"),
     (Cause::HeadOfLine, "head of line"),
     (Cause::TooManyWorkers, "too many workers"),
+    (Cause::SharedLine, "shared cache line"),
+    (Cause::SmallWrites, "small writes"),
+    (Cause::RareStalls, "rare stalls"),
+    (Cause::MovingBottleneck, "moving bottleneck"),
+    (Cause::Bursts, "input in bursts"),
 ];
 
 impl Cause {
@@ -69,6 +84,8 @@ pub(super) struct Planted {
 }
 
 const COSTS: [&str; 4] = ["constant", "exponential", "bimodal", "rare"];
+/// The costs of two boxes of which the one is slow while the other is fast.
+const PHASES: [&str; 2] = ["even-phases", "odd-phases"];
 const BOXES_MAX: usize = 6;
 
 /// The network that the generator draws for a seed.
@@ -89,17 +106,22 @@ pub(super) fn planted(seed: u64) -> Planted {
         round_robin: chance.one_in(6),
         steal: false,
         source: None,
+        bursts: None,
         sink: None,
         others: 0,
         fifo_us: 0.0,
     };
+    if seed >= LATER {
+        let causes = plant_later(&mut case, &mut chance);
+        return Planted { case, causes, healthy: false };
+    }
     let wanted = chance.of(&[0, 1, 1, 1, 1, 2, 2, 3]);
     let mut causes = Vec::new();
     for _ in 0..wanted * 4 {
         if causes.len() == wanted as usize {
             break;
         }
-        let (cause, _) = chance.of(&CAUSES);
+        let (cause, _) = chance.of(&CAUSES[..EARLIER]);
         if !causes.contains(&cause) && plant(cause, &mut case, &mut chance) {
             causes.push(cause);
         }
@@ -110,6 +132,42 @@ pub(super) fn planted(seed: u64) -> Planted {
     }
     causes.sort();
     Planted { case, causes, healthy }
+}
+
+/// Plants one of the later causes, and up to two further causes from all.
+fn plant_later(case: &mut Case, chance: &mut Chance) -> Vec<Cause> {
+    let mut causes = Vec::new();
+    // Some of the later causes can be planted in every network, so this ends.
+    while causes.is_empty() {
+        let (cause, _) = chance.of(&CAUSES[EARLIER..]);
+        if plant(cause, case, chance) {
+            causes.push(cause);
+        }
+    }
+    let wanted = 1 + chance.below(3) as usize;
+    for _ in 0..wanted * 4 {
+        if causes.len() == wanted {
+            break;
+        }
+        let (cause, _) = chance.of(&CAUSES);
+        let mut tried = case.clone();
+        // A further cause must not take a box from a later cause, which would then be gone.
+        if !causes.contains(&cause) && plant(cause, &mut tried, chance) && keeps_later(case, &tried) {
+            causes.push(cause);
+            *case = tried;
+        }
+    }
+    causes.sort();
+    causes
+}
+
+/// Whether each box that is slow by a later cause is still slow by this cause.
+fn keeps_later(before: &Case, after: &Case) -> bool {
+    before.boxes.iter().zip(&after.boxes).all(|(before, after)| {
+        let is_later = matches!(before.how, How::Line | How::Write | How::Stall);
+        let has_phases = PHASES.contains(&before.cost);
+        (!is_later || before.how == after.how) && (!has_phases || before.cost == after.cost)
+    })
 }
 
 fn plan(chance: &mut Chance) -> BoxPlan {
@@ -215,6 +273,13 @@ fn plant(cause: Cause, case: &mut Case, chance: &mut Chance) -> bool {
         Cause::OtherProcesses => case.others = chance.between(1, 4) as usize,
         Cause::HeadOfLine => return head_of_line(case),
         Cause::TooManyWorkers => case.workers = chance.of(&[4, 8]),
+        Cause::SharedLine
+        | Cause::SmallWrites
+        | Cause::RareStalls
+        | Cause::MovingBottleneck
+        | Cause::Bursts => {
+            return plant_one_later(cause, case, chance, at, many);
+        }
         Cause::Mutex | Cause::SpinLock if boxes.len() < 2 => return false,
         Cause::Mutex | Cause::SpinLock => {
             let how = if cause == Cause::Mutex { How::Mutex } else { How::Spin };
@@ -258,6 +323,40 @@ fn plant(cause: Cause, case: &mut Case, chance: &mut Chance) -> bool {
     true
 }
 
+/// Plants one of the later causes in the box `at`; a larger `many` makes the network slower.
+fn plant_one_later(cause: Cause, case: &mut Case, chance: &mut Chance, at: usize, many: f64) -> bool {
+    let boxes = case.net.boxes();
+    let plan = case.boxes[at].clone();
+    match cause {
+        Cause::SharedLine | Cause::MovingBottleneck if boxes.len() < 2 => return false,
+        Cause::SharedLine => {
+            for &at in boxes.iter().take(3) {
+                case.boxes[at].how = How::Line;
+                case.boxes[at].turns = case.boxes[at].turns.max(10_000.0);
+            }
+        }
+        Cause::MovingBottleneck => {
+            let first = chance.below(boxes.len() as u64 - 1) as usize;
+            let turns = 5_000.0 * many;
+            for (&at, cost) in boxes[first..].iter().zip(PHASES) {
+                case.boxes[at] = BoxPlan { turns, cost, how: How::Compute, ..case.boxes[at].clone() };
+            }
+        }
+        Cause::SmallWrites => {
+            case.boxes[at] = BoxPlan { how: How::Write, cost: "constant", turns: 15_000.0 * many, ..plan };
+        }
+        Cause::RareStalls => {
+            case.boxes[at] = BoxPlan { how: How::Stall, cost: "constant", turns: 12_000.0 * many, ..plan };
+        }
+        _ => {
+            // A trial has several bursts.
+            case.source = Some(0.3 + 0.3 * chance.uniform());
+            case.bursts = Some(0.0006 * many);
+        }
+    }
+    true
+}
+
 /// Plants a rare slow record inside a combinator that keeps the order.
 fn head_of_line(case: &mut Case) -> bool {
     let mut inside = Vec::new();
@@ -285,14 +384,57 @@ mod tests {
     #[test]
     fn a_seed_gives_the_same_network_again_and_all_causes_occur() {
         let mut seen = std::collections::BTreeMap::new();
-        for seed in 0..400 {
+        for seed in (0..400).chain(LATER..LATER + 400) {
             let one = planted(seed);
             assert_eq!(one, planted(seed));
             assert!(!one.case.net.boxes().is_empty());
+            let later = one.causes.iter().filter(|cause| **cause >= Cause::SharedLine).count();
+            assert_eq!(later > 0, seed >= LATER);
+            assert!(one.causes.len() <= 3);
             for cause in one.causes {
                 *seen.entry(cause).or_insert(0) += 1;
             }
         }
         assert_eq!(seen.len(), CAUSES.len(), "{seen:?}");
+    }
+
+    #[test]
+    fn a_later_cause_is_still_there_after_further_causes() {
+        for seed in LATER..LATER + 400 {
+            let Planted { case, causes, .. } = planted(seed);
+            let has = |how: How| case.boxes.iter().any(|plan| plan.how == how);
+            for (cause, is_there) in [
+                (Cause::SharedLine, has(How::Line)),
+                (Cause::SmallWrites, has(How::Write)),
+                (Cause::RareStalls, has(How::Stall)),
+                (
+                    Cause::MovingBottleneck,
+                    PHASES.iter().all(|cost| case.boxes.iter().any(|plan| plan.cost == *cost)),
+                ),
+                (Cause::Bursts, case.bursts().is_some()),
+            ] {
+                assert_eq!(causes.contains(&cause), is_there, "seed {seed}: {cause:?}");
+            }
+        }
+    }
+
+    /// A hash of all that a network, its boxes and its run consist of.
+    fn hash_of(seeds: impl Iterator<Item = u64>) -> u64 {
+        seeds.fold(1, |hash, seed| {
+            let Planted { case, causes, healthy } = planted(seed);
+            let words: Vec<&str> = causes.iter().map(|cause| cause.word()).collect();
+            let options = (case.workers, case.capacity, case.quantum, case.unfinished);
+            let rates = (case.source, case.sink, case.others, case.fifo_us);
+            let more = (case.keys, case.skew, case.round_robin, case.steal, healthy);
+            let (text, plan, records) = (case.net.text(), case.plan(), case.records(20));
+            let all = format!("{text}{plan}{records}{words:?}{options:?}{rates:?}{more:?}");
+            all.bytes().fold(hash, |hash, byte| thalweg_chance::mixed(hash ^ u64::from(byte)))
+        })
+    }
+
+    #[test]
+    fn the_networks_of_seeds_before_the_later_causes_are_as_they_were() {
+        let seeds = (0..50).chain(1000..1010).chain(20_000..20_010);
+        assert_eq!(hash_of(seeds), 4_119_673_104_684_597_783);
     }
 }

@@ -3,8 +3,9 @@
 //!
 //! This module uses no rule by which verdicts are found: the gains that it measures are the truth. Networks
 //! have seeds; seeds below [`SCORED`] are for development, networks with larger seeds are scored, and nobody
-//! examines them while rules are written. All measurements are written to a journal, so an interrupted run
-//! can be continued.
+//! examines them while rules are written. Networks with seeds from [`generator::LATER`] on are scored as well:
+//! they have at least one of five causes that were added after the rules were frozen, by somebody who had not
+//! read the rules. All measurements are written to a journal, so an interrupted run can be continued.
 
 mod generator;
 mod journal;
@@ -57,7 +58,8 @@ Random networks with planted causes: every single remedy is tried, and the verdi
 
 usage: cargo xtask remedies [OPTIONS]
 
-  --seeds FROM..TO  the networks [default: 0..20; from 20000 on they are scored: not to be looked at while rules are written]
+  --seeds FROM..TO  the networks [default: 0..20; from 20000 on they are scored: not to be looked at while rules are written; from 30000 on
+                    they have causes that were added after the rules were frozen]
   --for SECONDS     stop measuring after so long; the next call goes on
   --journal FILE    where measurements are kept [default: target/remedies/journal.jsonl]
   --table           measure nothing, print what is in the journal

@@ -192,6 +192,14 @@ pub(super) enum How {
     Memory,
     Fifo,
     Timer,
+    /// The box counts, and the counters of all threads are in one cache line.
+    Line,
+    /// The box counts, and the counter of each thread has a cache line of its own.
+    Apart,
+    /// The box makes many small writes to a file for each record.
+    Write,
+    /// The box computes, and sleeps for some milliseconds at one record of many.
+    Stall,
 }
 
 /// The cost of a box.
@@ -218,6 +226,10 @@ impl BoxPlan {
             How::Memory => "memory",
             How::Fifo => "fifo",
             How::Timer => "timer",
+            How::Line => "line",
+            How::Apart => "apart",
+            How::Write => "write",
+            How::Stall => "stall",
         };
         format!("w{at} turns={turns:.0} cost={cost} seed={seed} how={how} hot={hot} times={times}\n")
     }
@@ -239,6 +251,9 @@ pub(super) struct Case {
     pub(super) steal: bool,
     /// The rate of the source, as a multiple of the network's own rate.
     pub(super) source: Option<f64>,
+    /// If the source is slow: the records come in bursts, each of which is the network's work for so many
+    /// seconds, and the rate of the source is their mean rate.
+    pub(super) bursts: Option<f64>,
     /// The rate of the sink, as a multiple of the network's own rate.
     pub(super) sink: Option<f64>,
     /// The number of other processes that compute during the run.
@@ -270,5 +285,46 @@ impl Case {
             let _ = writeln!(text, "{{\"<n>\": {n}, \"<k>\": {key}, \"<r>\": {}{padding}}}", n % LANES);
         }
         text
+    }
+
+    /// The length of a burst in seconds of the network's work, and the mean rate of the source, if records
+    /// come in bursts.
+    pub(super) fn bursts(&self) -> Option<(f64, f64)> {
+        self.bursts.zip(self.source)
+    }
+
+    /// The input records for a network with this rate; those that come in bursts have their times.
+    pub(super) fn input(&self, count: u64, rate: f64) -> String {
+        let records = self.records(count);
+        let Some((seconds, part)) = self.bursts() else { return records };
+        let burst = ((seconds * rate) as u64).max(1);
+        let mut text = String::new();
+        for (n, record) in records.lines().enumerate() {
+            let before = n as u64 / burst * burst;
+            let at_ns = before as f64 * 1e9 / (part * rate);
+            let _ = writeln!(text, "{{\"<at_ns>\": {at_ns:.0}, {}", &record[1..]);
+        }
+        text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::generator::{LATER, planted};
+
+    #[test]
+    fn records_in_bursts_have_the_mean_rate_of_their_source() {
+        let mut case = (LATER..).map(|seed| planted(seed).case).find(|case| case.bursts().is_some()).unwrap();
+        (case.bursts, case.source) = (Some(0.01), Some(0.5));
+        // Bursts of 10 records, 20 ms from one burst to the next.
+        let input = case.input(35, 1000.0);
+        let at_ms = |line: &str| -> u64 {
+            let number = line.strip_prefix("{\"<at_ns>\": ").unwrap().split(',').next().unwrap();
+            number.parse::<u64>().unwrap() / 1_000_000
+        };
+        let times: Vec<u64> = input.lines().map(at_ms).collect();
+        assert_eq!(times, (0..35).map(|n| n / 10 * 20).collect::<Vec<u64>>());
+        case.source = None;
+        assert_eq!(case.input(35, 1000.0), case.records(35));
     }
 }

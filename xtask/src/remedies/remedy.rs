@@ -40,6 +40,8 @@ pub(super) enum Remedy {
     OtherMapper,
     /// Boxes that share a lock no longer use it.
     Unlock,
+    /// Threads that count in one cache line get a cache line each.
+    Apart,
     /// The other processes, which use the processors, are ended.
     Alone,
 }
@@ -64,6 +66,7 @@ impl fmt::Display for Remedy {
             Remedy::Steal => f.write_str("steal"),
             Remedy::OtherMapper => f.write_str("other mapper"),
             Remedy::Unlock => f.write_str("unlock"),
+            Remedy::Apart => f.write_str("apart"),
             Remedy::Alone => f.write_str("alone"),
         }
     }
@@ -103,6 +106,7 @@ pub(super) fn remedies(case: &Case, healthy: bool) -> Vec<Remedy> {
         (case.skew.is_some(), Remedy::EvenKeys),
         (case.others > 0, Remedy::Alone),
         (case.boxes.iter().any(|plan| matches!(plan.how, How::Mutex | How::Spin)), Remedy::Unlock),
+        (case.boxes.iter().any(|plan| plan.how == How::Line), Remedy::Apart),
         (case.net != unplaced(&case.net), Remedy::Unplace),
     ];
     all.extend(sometimes.into_iter().filter(|(there, _)| *there).map(|(_, remedy)| remedy));
@@ -167,6 +171,9 @@ impl Remedy {
                     plan.how = How::Compute;
                 }
             }),
+            Remedy::Apart => case.boxes.iter_mut().filter(|plan| plan.how == How::Line).for_each(|plan| {
+                plan.how = How::Apart;
+            }),
             Remedy::Alone => case.others = 0,
         }
         case
@@ -184,12 +191,12 @@ fn instead(net: &mut Net, wanted: usize, other: Net) {
 
 #[cfg(test)]
 mod tests {
-    use super::super::generator::planted;
+    use super::super::generator::{LATER, planted};
     use super::*;
 
     #[test]
     fn each_remedy_changes_its_network_and_has_a_name_of_its_own() {
-        for seed in 0..200 {
+        for seed in (0..200).chain(LATER..LATER + 100) {
             let planted = planted(seed);
             let all = remedies(&planted.case, planted.healthy);
             let names: std::collections::BTreeSet<String> = all.iter().map(Remedy::to_string).collect();

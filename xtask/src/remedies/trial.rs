@@ -164,7 +164,7 @@ impl Bench {
         fs::create_dir_all(&self.folder)?;
         fs::write(self.folder.join("network.snet"), case.net.text())?;
         fs::write(self.folder.join("boxes.plan"), case.plan())?;
-        fs::write(self.folder.join("in.jsonl"), case.records(size.records))?;
+        fs::write(self.folder.join("in.jsonl"), case.input(size.records, size.rate))?;
         Ok(())
     }
 
@@ -182,7 +182,9 @@ impl Bench {
                 command.args([option, &value.to_string()]);
             }
         }
-        if let Some(part) = case.source {
+        if case.bursts().is_some() {
+            command.arg("--replay");
+        } else if let Some(part) = case.source {
             command.args(["--rate", &format!("{:.3}", part * size.rate)]);
         }
         if case.round_robin {
