@@ -79,7 +79,9 @@ enum Cost {
 struct Line([AtomicU32; COUNTERS]);
 
 impl Line {
-    const NEW: Line = Line([const { AtomicU32::new(0) }; COUNTERS]);
+    const fn new() -> Line {
+        Line([const { AtomicU32::new(0) }; COUNTERS])
+    }
 }
 
 /// The file's line about a box.
@@ -98,8 +100,8 @@ static MUTEX: Mutex<()> = Mutex::new(());
 static SPIN: AtomicBool = AtomicBool::new(false);
 static FIFO: OnceLock<File> = OnceLock::new();
 static LARGE: OnceLock<Vec<u64>> = OnceLock::new();
-static LINE: Line = Line::NEW;
-static LINES: [Line; COUNTERS] = [Line::NEW; COUNTERS];
+static LINE: Line = Line::new();
+static LINES: [Line; COUNTERS] = [const { Line::new() }; COUNTERS];
 static WRITTEN: OnceLock<File> = OnceLock::new();
 
 fn open() -> Result<(), String> {

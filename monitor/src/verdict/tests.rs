@@ -24,7 +24,7 @@ const ADDED: [Rule; 1] = [
 #[test]
 fn the_rule_that_the_page_adds_is_one() {
     let page = include_str!("../../../docs/contributing.md");
-    let line = "    Rule { name: \"failing\", find: failing::find, say: failing::say },\n";
+    let line = "    Rule { name: \"failing\", find: failing::find, describe: failing::describe },\n";
     for text in [include_str!("tests/failing.rs"), line] {
         assert!(page.contains(&format!("```rust\n{text}```\n")), "the page differs: {text}");
     }
