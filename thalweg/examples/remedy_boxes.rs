@@ -28,7 +28,7 @@ const NUMBERS: usize = 2 << 20;
 /// The approximate number of turns that take as long as a count in a cache line that no other thread uses.
 const TURNS_PER_COUNT: u64 = 2;
 /// The approximate number of turns that take as long as a write of a few bytes to a file in memory.
-const TURNS_PER_WRITE: u64 = 400;
+const TURNS_PER_WRITE: u64 = 500;
 /// A box that stalls does so for one record of this many. The number has no divisor in common with the
 /// numbers by which networks distribute records, so each branch gets its part of the stalls.
 const STALL_EVERY: i64 = 61;
@@ -301,7 +301,8 @@ fn count(turns: u64, counter: &AtomicU32) {
     }
 }
 
-/// Writes a few bytes to a file, many times; each write is a call of the kernel.
+/// Writes a few bytes to a file, many times; each write is a call of the kernel. All boxes write to one file,
+/// and the kernel makes their writes one after the other.
 fn write(turns: u64) {
     let Some(file) = WRITTEN.get() else { return };
     for step in 0..(turns / TURNS_PER_WRITE).max(1) {
