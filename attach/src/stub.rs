@@ -47,6 +47,31 @@ struct Assembler {
 }
 
 impl Assembler {
+    /// Counts a call in the counter of the thread's stripe, and changes an argument that is not restored.
+    fn counted(
+        &mut self,
+        (beginning, stripes): (&Beginning, u64),
+        change: Option<Change>,
+        when: Option<Condition>,
+    ) {
+        let saves_flags = beginning.may_use_flags;
+        self.put(if saves_flags { &SAVE_FLAGS } else { &SAVE_FLAGS[..1] });
+        let past = self.unless(when);
+        // push rcx; mov rcx, rsp; shr rcx, 6; and ecx, 7 << 6
+        self.put(&[0x51, 0x48, 0x89, 0xe1, 0x48, 0xc1, 0xe9, 0x06, 0x81, 0xe1]);
+        self.put(&((STRIPES as u32 - 1) << 6).to_le_bytes());
+        self.put_with(&[0x48, 0xb8], stripes);
+        // lock inc qword ptr [rax + rcx]; pop rcx
+        self.put(&[0xf0, 0x48, 0xff, 0x04, 0x08, 0x59]);
+        if let Some(change) = change {
+            let load: [&[u8]; 6] =
+                [&[0x48, 0xbf], &[0x48, 0xbe], &[0x48, 0xba], &[0x48, 0xb9], &[0x49, 0xb8], &[0x49, 0xb9]];
+            self.put_with(load[change.argument], change.value);
+        }
+        self.lands(past);
+        self.put(if saves_flags { &RESTORE_FLAGS } else { &RESTORE_FLAGS[..1] });
+    }
+
     fn put(&mut self, bytes: &[u8]) {
         self.bytes.extend(bytes);
     }
@@ -212,22 +237,7 @@ pub(crate) fn point(
         layout.is_timed || layout.result.is_some() || change.is_some_and(|change| change.is_restored);
     let keeps = !layout.arguments.is_empty() || layout.callers.is_some() || layout.kept.is_some();
     if !needs_entry && !keeps {
-        let saves_flags = beginning.may_use_flags;
-        stub.put(if saves_flags { &SAVE_FLAGS } else { &SAVE_FLAGS[..1] });
-        let past = stub.unless(when);
-        // push rcx; mov rcx, rsp; shr rcx, 6; and ecx, 7 << 6
-        stub.put(&[0x51, 0x48, 0x89, 0xe1, 0x48, 0xc1, 0xe9, 0x06, 0x81, 0xe1]);
-        stub.put(&((STRIPES as u32 - 1) << 6).to_le_bytes());
-        stub.put_with(&[0x48, 0xb8], stripes);
-        // lock inc qword ptr [rax + rcx]; pop rcx
-        stub.put(&[0xf0, 0x48, 0xff, 0x04, 0x08, 0x59]);
-        if let Some(change) = change {
-            let load: [&[u8]; 6] =
-                [&[0x48, 0xbf], &[0x48, 0xbe], &[0x48, 0xba], &[0x48, 0xb9], &[0x49, 0xb8], &[0x49, 0xb9]];
-            stub.put_with(load[change.argument], change.value);
-        }
-        stub.lands(past);
-        stub.put(if saves_flags { &RESTORE_FLAGS } else { &RESTORE_FLAGS[..1] });
+        stub.counted((beginning, stripes), change, when);
         return stub.end(name, beginning);
     }
     stub.save();
