@@ -4,7 +4,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, mpsc};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use thalweg_chance::Chance;
 use thalweg_exec::{
@@ -217,101 +217,6 @@ fn a_panic_at_what_was_handed_on_ends_that_task_alone() {
     std::fs::remove_dir_all(space.path()).ok();
 }
 
-/// Passes messages on one by one, calls `look` with each, and works 50 µs on it.
-struct Slow<F> {
-    input: In<u64>,
-    output: Out<u64>,
-    look: F,
-}
-
-impl<F: FnMut(u64) + Send> Slow<F> {
-    fn work(&mut self, message: u64) {
-        (self.look)(message);
-        let begun = Instant::now();
-        while begun.elapsed() < Duration::from_micros(50) {}
-    }
-}
-
-impl<F: FnMut(u64) + Send + 'static> Task for Slow<F> {
-    fn attach(&mut self, ports: &mut Ports<'_>) {
-        ports.input(&mut self.input);
-        ports.output(&mut self.output);
-    }
-
-    fn run(&mut self, cx: &mut Context<'_>) -> Stop {
-        for _ in 0..cx.quantum() {
-            let hands_on = cx.hands_on(&self.input, &self.output) > 0;
-            if !hands_on && self.output.room(cx) == 0 {
-                return Stop::OutputFull;
-            }
-            let Some(&message) = self.input.upcoming(cx, 1).first() else {
-                return if self.input.ended() { Stop::Ended } else { Stop::InputEmpty };
-            };
-            self.work(message);
-            if hands_on && let Some(stop) = self.input.hand_on(cx, 1, &mut self.output) {
-                return stop;
-            }
-            self.input.transfer(cx, 1, &mut self.output);
-        }
-        Stop::QuantumSpent
-    }
-
-    fn passes_to(&mut self, _: HandedOn<'_>) -> Option<PassesTo<'_>> {
-        Some(self.output.passes_to())
-    }
-
-    fn work_on(&mut self, messages: HandedOn<'_>, _: Progress<'_>) -> usize {
-        let messages = messages.of::<u64>().unwrap();
-        messages.iter().for_each(|message| self.work(*message));
-        messages.len()
-    }
-}
-
-/// Tasks pass messages on for about a quantum, which has time for two of these messages; then the worker reads
-/// its letters. So a move that the first of forty tasks asks for is made before the message reaches the last
-/// one, which therefore works on it on the other worker.
-#[test]
-fn a_letter_is_read_after_a_quantum_while_tasks_hand_on() {
-    let (options, space) = options(2, Mode::Off, "slow");
-    let runtime = Runtime::new(Options { steal: false, ..options }).unwrap();
-    let spec = TaskSpec { place: Placement::on_worker(0), ..TaskSpec::default() };
-    let room = || StreamSpec { capacity: Some(4), ..StreamSpec::default() };
-    let (count, asks_at) = (60, 50);
-    let (output, mut input) = runtime.stream(room());
-    runtime.spawn(spec, Source { output, next: 0, count, at_once: 1 });
-    let (mover, last) = (runtime.mover(), Arc::new(AtomicU64::new(0)));
-    let asked_for = last.clone();
-    let (output, next) = runtime.stream(room());
-    let asks = move |message| {
-        if message == asks_at {
-            let last = TaskId(asked_for.load(Ordering::Relaxed));
-            drop(mover.move_task(last, Placement::on_worker(1)).unwrap());
-        }
-    };
-    runtime.spawn(spec, Slow { input, output, look: asks });
-    input = next;
-    for _ in 0..38 {
-        let (output, next) = runtime.stream(room());
-        let input = std::mem::replace(&mut input, next);
-        runtime.spawn(spec, Slow { input, output, look: |_| {} });
-    }
-    let (output, next) = runtime.stream(room());
-    let was_on = Arc::new(AtomicU64::new(0));
-    let on = was_on.clone();
-    let notes = move |message| {
-        let is_moved = thread::current().name() == Some("thalweg-1");
-        on.fetch_add(u64::from(is_moved && message == asks_at), Ordering::Relaxed);
-    };
-    let id = runtime.spawn(spec, Slow { input, output, look: notes });
-    last.store(id.0, Ordering::Relaxed);
-    let (told, out) = mpsc::channel();
-    runtime.spawn(spec, Sink { input: next, told });
-    assert_eq!(runtime.join().unwrap().failures, []);
-    assert!(out.iter().eq(0..count));
-    assert_eq!(was_on.load(Ordering::Relaxed), 1, "the last task had not moved when the message came");
-    std::fs::remove_dir_all(space.path()).ok();
-}
-
 /// Sends each message once round through a stream of its own, and then on.
 struct Looper {
     inputs: [In<u64>; 2],
@@ -429,9 +334,11 @@ impl Task for Maker {
             && let Some(stop) = self.input.hand_on(cx, 1, &mut self.output)
         {
             self.handed.fetch_add(1, Ordering::Relaxed);
-            let (output, input) = cx.stream(StreamSpec::default());
-            cx.spawn(TaskSpec::default(), Sink { input, told: mpsc::channel().0 });
-            drop(output);
+            let ((first, input), (output, last)) =
+                (cx.stream(StreamSpec::default()), cx.stream(StreamSpec::default()));
+            let (drops, bad, handed) = (u64::MAX, u64::MAX, self.handed.clone());
+            cx.spawn(TaskSpec::default(), Stage { input, output, drops, bad, handed });
+            drop((first, last));
             return stop;
         }
         self.input.transfer(cx, 1, &mut self.output);
