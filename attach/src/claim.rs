@@ -8,10 +8,10 @@
 //!
 //! The holder of a claim may attach to the target, restore it, or only examine it.
 //!
-//! Any process can lock the file that represents a target. So that others can tell that the holder is an
-//! attaching process of Thalweg, it also keeps an empty file in memory, the *mark*, whose name says which
-//! file is locked: others see it among the holder's descriptors. A process can give a mark only to processes
-//! whose rights it has.
+//! Any process can lock the file that represents a target. So that others recognise the holder as an attaching
+//! process of Thalweg, the holder also keeps an empty file in memory, the *mark*. The name of the mark says
+//! which file is locked, and other processes see the mark among the holder's descriptors. A process can give a
+//! mark only to processes that have no more rights than itself.
 
 use crate::error::Error;
 use crate::memory::Found;

@@ -198,9 +198,9 @@ impl Histogram {
     /// The buckets of unsigned values that are not empty: the least value, the greatest value, and the count
     /// of each.
     pub fn buckets(&self) -> impl Iterator<Item = (u64, u64, u64)> + '_ {
-        self.buckets.iter().take(WHOLE).enumerate().filter(|(_, count)| **count > 0).map(|(number, count)| {
-            let (first, last) = bounds(number);
-            (first, last, *count)
+        self.numbers().filter_map(|bucket| match bucket {
+            (Number::Unsigned(first), Number::Unsigned(last), count) => Some((first, last, count)),
+            _ => None,
         })
     }
 

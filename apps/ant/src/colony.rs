@@ -24,7 +24,7 @@ pub struct Trails {
     strengths: Vec<f32>,
     /// The sums of the strengths up to each place.
     sums: Vec<f32>,
-    /// The order whose trails were strengthened last.
+    /// The order of jobs along which the trails were strengthened last.
     order: Vec<u32>,
 }
 

@@ -3,8 +3,8 @@
 //! Calls of a thread are nested. The depth of a call, which is the number of calls that enclose it, follows
 //! from the times at which calls begin and end. [`Attachment::follow`] leaves out calls that ended after the
 //! time `until`, so that an enclosing call is seen no later than the calls inside it. A call that an
-//! exception or `longjmp` left has no end. Such a call is recognised by a later call of its thread whose
-//! return address stands at the same place of the stack or above.
+//! exception or `longjmp` left has no end. Such a call is recognised by a later call of the same thread, if the
+//! return address of the later call stands at the same place of the stack or above.
 
 use super::Attachment;
 use crate::error::Error;
@@ -38,7 +38,7 @@ pub struct Followed {
 /// The numbers of a point's calls that [`Attachment::follow`] did not return although they began.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Unrecorded {
-    /// Calls whose records were overwritten before they were read.
+    /// The number of calls of which the records were overwritten before they were read.
     pub overwritten: u64,
     /// Calls that an exception or `longjmp` left, so that their end is not known.
     pub without_end: u64,
@@ -55,14 +55,14 @@ pub struct Follower {
 struct Stripe {
     /// The number of the first record of the stripe that was not read yet.
     next: u64,
-    /// The numbers of earlier records whose calls had not ended when they were read.
+    /// The numbers of earlier records that were read before their calls had ended.
     open: Vec<u64>,
 }
 
 /// The name of a record: its point, its stripe, and its number in the stripe.
 type Name = (usize, u64, u64);
 
-/// A call whose record was read; `end` is `None` if the call was still under way.
+/// A call, as its record was read; `end` is `None` if the call was still under way.
 #[derive(Clone, Copy, Debug)]
 struct Seen {
     name: Name,
@@ -112,7 +112,7 @@ impl Follower {
         let mut seen = Vec::new();
         for number in open.into_iter().chain(first..head) {
             let (bytes, how) = read(number)?;
-            // A thread raises the stripe's count before it overwrites a record, so a high count tells that
+            // A thread raises the stripe's count before it overwrites a record, so a high count shows that
             // the bytes just read may be those of another call.
             if records()? > number + ring.records {
                 unrecorded.overwritten += 1;

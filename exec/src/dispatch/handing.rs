@@ -69,7 +69,7 @@ impl Core {
         // SAFETY: the task sleeps on this thread, so it stays alive and keeps the end of the stream that it
         // waits for.
         let cell = unsafe { task.as_ref() };
-        // SAFETY: the thread's own core; the reference ends before a user's code runs.
+        // SAFETY: this is the thread's own core; the reference ends before a user's code runs.
         if count > 1 && cell.member_of() != unsafe { core.as_ref() }.task.get().member_of() {
             return None;
         }
@@ -138,7 +138,7 @@ impl Core {
         };
         *parts_left =
             parts_left.saturating_sub(1 + cell.pace.get().parts_of_quantum(handed.count, PARTS_MAX));
-        // SAFETY: the thread's own core; the reference ends before a user's code runs.
+        // SAFETY: this is the thread's own core; the reference ends before a user's code runs.
         let awaits = if *parts_left > 0 { unsafe { core.as_ref() }.waiting_reader(to) } else { None };
         let room = if awaits.is_some() { to.capacity() as usize } else { (to.messages.room)(to) };
         let most = handed.count.min(room).min(budget.messages);

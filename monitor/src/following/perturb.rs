@@ -76,18 +76,11 @@ pub struct Tried {
     pub slowed_rate: f64,
     /// The sensitivity: the median of all pairs.
     pub sensitivity: f64,
-    /// The least sensitivity of a pair: with `most` an interval that holds the true median in 15 of 16 cases, whatever the distribution of
-    /// pairs.
+    /// The least sensitivity of a pair: with `most` an interval that holds the true median in 15 of 16 cases,
+    /// whatever the distribution of pairs.
     pub least: f64,
     /// The largest sensitivity of a pair.
     pub most: f64,
-}
-
-impl Tried {
-    /// The growth of the network's time for an input message with the delay, as a fraction of 1.
-    fn growth(&self) -> f64 {
-        self.sensitivity * self.delay_ns / self.service_ns
-    }
 }
 
 /// Two tasks that were slowed at the same time.
@@ -125,17 +118,19 @@ pub enum Interplay {
 }
 
 impl Together {
-    /// The sentence of evidence about the two tasks; `None` if the measurements do not decide.
-    fn words(&self) -> Option<String> {
+    /// The sentence of evidence about the two tasks.
+    fn words(&self) -> String {
         let [first, second] = self.tasks.each_ref().map(|task| &task.name);
         let percent = |growth: f64| format!("{:.0} %", 100.0 * growth);
         let figures = format!(
-            "({} longer for a message with both slowed, {} and {} with one)",
+            "({} longer for a message with both slowed, {} to {}; {} and {} with one)",
             percent(self.growth),
+            percent(self.least),
+            percent(self.most),
             percent(self.alone[0]),
             percent(self.alone[1])
         );
-        Some(match self.interplay {
+        match self.interplay {
             Interplay::Adds => {
                 format!("{first} and {second} share what limits the flow: their delays add up {figures}")
             }
@@ -145,8 +140,10 @@ impl Together {
             Interplay::OnlyTogether => {
                 format!("the flow depends on {first} and {second} together, and on neither alone {figures}")
             }
-            Interplay::Unclear => return None,
-        })
+            Interplay::Unclear => {
+                format!("what the delays of {first} and {second} do to each other is not clear {figures}")
+            }
+        }
     }
 
     /// `growths` has the growths of all pairs of measurements, the least first.
@@ -193,6 +190,11 @@ pub enum Dependence {
 }
 
 impl Tried {
+    /// The growth of the network's time for an input message with the delay, as a fraction of 1.
+    fn growth(&self) -> f64 {
+        self.sensitivity * self.delay_ns / self.service_ns
+    }
+
     /// How much the flow depends on the task.
     pub fn dependence(&self) -> Dependence {
         match self.sensitivity {
@@ -279,7 +281,7 @@ pub fn perturb(
         suspects(&report).into_iter().map(|task| live.slow(task, &report)).collect::<Result<Vec<_>, _>>()?;
     overrule(&mut report, &tried);
     let together = pair(&tried).map(|pair| live.slow_both(pair)).transpose()?;
-    report.verdict.words.evidence.extend(together.as_ref().and_then(Together::words));
+    report.verdict.words.evidence.extend(together.as_ref().map(Together::words));
     let table = |value: fn(&Tried) -> f64| {
         tried.iter().map(|tried| (tried.task.name.clone(), value(tried))).collect()
     };

@@ -7,8 +7,8 @@ use std::time::Duration;
 use thalweg_host::amount::Span;
 use thalweg_host::{Interrupt, spaces};
 use thalweg_monitor::{
-    Dependence, Interplay, Judging, Perturbed, Predicted, Report, Together, Tried, Unperturbed, Utilisation,
-    WhatIf, compare, judged, perturb, what_if,
+    Dependence, Judging, Perturbed, Predicted, Report, Tried, Unperturbed, Utilisation, WhatIf, compare,
+    judged, perturb, what_if,
 };
 
 use crate::Terminal;
@@ -196,7 +196,7 @@ fn print_replayed(answer: &WhatIf, top: usize, output: &mut Output) -> Result<()
 
 /// Prints the verdict, and the effect of slowing tasks.
 fn perturbed(look: &Look, terminal: Terminal) -> Result<(), Failure> {
-    let Perturbed { report, tried, together } = slow_suspects(look)?;
+    let Perturbed { report, tried, .. } = slow_suspects(look)?;
     let mut output = Output::shaped(terminal, &look.shape);
     if look.json {
         output.line(&json(&report, false)?)?;
@@ -206,9 +206,6 @@ fn perturbed(look: &Look, terminal: Terminal) -> Result<(), Failure> {
     output.line("")?;
     output.table(&slowed(&tried))?;
     output.line(&confirmed(&tried, &report))?;
-    if let Some(together) = &together {
-        output.text(&wrapped(&both(together), output.width, ""))?;
-    }
     text::notes(&report, &mut output)?;
     output.flush()
 }
@@ -275,28 +272,6 @@ fn confirmed(tried: &[Tried], report: &Report) -> String {
         Dependence::None => "The flow depends on none of them.".to_owned(),
         Dependence::Partial => format!("The flow depends in part on {name}, and on others."),
     }
-}
-
-/// A sentence about the two tasks that were slowed at the same time.
-fn both(together: &Together) -> String {
-    let [first, second] = together.tasks.each_ref().map(|task| &task.name);
-    let effect = match together.interplay {
-        Interplay::Adds => "what either saves is gained, because their delays add up",
-        Interplay::SideBySide => {
-            "one alone being faster gains little, because they limit the flow side by side"
-        }
-        Interplay::OnlyTogether => "the flow depends on both together, and on neither alone",
-        Interplay::Unclear => "what the two delays do to each other is not clear",
-    };
-    let percent = |growth: f64| format!("{:.0} %", 100.0 * growth);
-    format!(
-        "{first} and {second} slowed together: {effect} (a message takes {} longer, {} to {}; alone {} and {}).",
-        percent(together.growth),
-        percent(together.least),
-        percent(together.most),
-        percent(together.alone[0]),
-        percent(together.alone[1])
-    )
 }
 
 /// The table of tasks and workers by the share of their time that the source demands when it runs at its own
