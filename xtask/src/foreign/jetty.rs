@@ -76,18 +76,17 @@ impl Jetty {
         command.arg("-jar").arg(&self.junit).args(["execute", "-cp", &path.join(":"), "--scan-classpath"]);
         command.arg(&self.tests).args(["--details=summary", "--disable-banner"]);
         let output = command.output().context("could not start `java`")?;
-        let said = String::from_utf8_lossy(&output.stdout).into_owned();
-        summary(&said).with_context(|| {
+        summary(&String::from_utf8_lossy(&output.stdout)).with_context(|| {
             format!("JUnit: {}", String::from_utf8_lossy(&output.stderr).lines().next().unwrap_or_default())
         })
     }
 }
 
 /// The number of tests that passed and the names of those that failed, from JUnit's summary.
-fn summary(said: &str) -> Option<(u64, BTreeSet<String>)> {
-    let line = said.lines().find(|line| line.ends_with("tests successful      ]"))?;
+fn summary(printed: &str) -> Option<(u64, BTreeSet<String>)> {
+    let line = printed.lines().find(|line| line.ends_with("tests successful      ]"))?;
     let passed = line.split_whitespace().find_map(|word| word.parse().ok())?;
-    let failed = said.lines().filter_map(|line| line.strip_prefix("  JUnit "));
+    let failed = printed.lines().filter_map(|line| line.strip_prefix("  JUnit "));
     Some((passed, failed.map(str::to_owned).collect()))
 }
 
@@ -178,8 +177,8 @@ mod tests {
 
     #[test]
     fn a_summary_of_junit_is_read() {
-        let said = "  JUnit Jupiter:A:b\n    => java.lang.Error\n[      1420 tests successful      ]\n";
-        let (passed, failed) = summary(said).unwrap();
+        let printed = "  JUnit Jupiter:A:b\n    => java.lang.Error\n[      1420 tests successful      ]\n";
+        let (passed, failed) = summary(printed).unwrap();
         assert_eq!((passed, failed.into_iter().collect::<Vec<_>>()), (1420, vec!["Jupiter:A:b".to_owned()]));
         assert!(summary("").is_none());
     }

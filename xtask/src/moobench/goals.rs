@@ -54,6 +54,11 @@ fn ratio(of: &Figures, to: &Figures) -> (f64, f64) {
     (ratio, ratio * ((of.half / of.rate).powi(2) + (to.half / to.rate).powi(2)).sqrt())
 }
 
+/// Whether a goal is met, as tables say it.
+fn mark(is_met: bool) -> &'static str {
+    if is_met { "ok" } else { "MISS" }
+}
+
 /// `ok` or `MISS`, and whether the interval leaves that open.
 fn verdict(is_met: bool, value: f64, half: f64, goal: f64) -> &'static str {
     match (is_met, (value - goal).abs() <= half) {
@@ -65,8 +70,8 @@ fn verdict(is_met: bool, value: f64, half: f64, goal: f64) -> &'static str {
 }
 
 fn at_least(out: &mut String, goal: &str, (value, half): (f64, f64), least: f64, beside: &str) {
-    let told = verdict(value >= least, value, half, least);
-    writeln!(out, "| {goal} | {value:.2} × ± {half:.2}{beside} | {told} |").expect("a text");
+    let met = verdict(value >= least, value, half, least);
+    writeln!(out, "| {goal} | {value:.2} × ± {half:.2}{beside} | {met} |").expect("a text");
 }
 
 /// The table of the goals of each language that was measured.
@@ -108,8 +113,8 @@ fn of_native(rows: &Rows) -> String {
     let two_readings = rows.row('C', CLOCK).and_then(|of| rows.call(of));
     if let (Some(one), Some(two_readings)) = (one, two_readings) {
         let times = 2.0 * one / two_readings;
-        let told = if times <= 2.1 { "ok" } else { "MISS" };
-        writeln!(out, "| a call, one event ≤ 2.1 readings of the clock | {one:.1} ns, two readings {two_readings:.1} ns: {times:.2} | {told} |")
+        let met = mark(times <= 2.1);
+        writeln!(out, "| a call, one event ≤ 2.1 readings of the clock | {one:.1} ns, two readings {two_readings:.1} ns: {times:.2} | {met} |")
             .expect("a text");
     }
     out
@@ -130,16 +135,16 @@ fn both(rows: &Rows) -> String {
         }
     }
     if let Some((bytes, _)) = rows.row('W', TWO_EVENTS).and_then(Figures::bytes_a_trace) {
-        let told = if bytes <= 160.0 { "ok" } else { "MISS" };
-        writeln!(out, "| bytes kept of a trace of {} events ≤ 160 | {bytes:.1} | {told} |", 2.0 * rows.depth)
+        let met = mark(bytes <= 160.0);
+        writeln!(out, "| bytes kept of a trace of {} events ≤ 160 | {bytes:.1} | {met} |", 2.0 * rows.depth)
             .expect("a text");
     }
     let kept = rows.rows.iter().filter(|(case, _)| case.phase == 'W' && case.who.starts_with("Thalweg"));
     let lost: Vec<u64> = kept.filter_map(|(_, of)| of.bytes_a_trace()?.1).collect();
     if !lost.is_empty() {
         let lost: u64 = lost.iter().sum();
-        let told = if lost == 0 { "ok" } else { "MISS" };
-        writeln!(out, "| nothing lost in W | {lost} events | {told} |").expect("a text");
+        let met = mark(lost == 0);
+        writeln!(out, "| nothing lost in W | {lost} events | {met} |").expect("a text");
     }
     out
 }
@@ -162,10 +167,10 @@ pub(super) fn of_threads(rows: &[Swept]) -> String {
         let calls = f64::from(one.1.depth);
         let (single, crowded) = (single.cpu / calls, crowded.cpu / calls);
         let ratio = crowded / single;
-        let told = if ratio <= 1.1 { "ok" } else { "MISS" };
+        let met = mark(ratio <= 1.1);
         writeln!(
             out,
-            "| {}, {}, {} | {single:.1} ns | {crowded:.1} ns | {ratio:.2} | {told} |",
+            "| {}, {}, {} | {single:.1} ns | {crowded:.1} ns | {ratio:.2} | {met} |",
             case.language, case.phase, case.who
         )
         .expect("a text");
@@ -178,7 +183,7 @@ mod tests {
     use super::verdict;
 
     #[test]
-    fn an_interval_that_holds_the_goal_is_told() {
+    fn an_interval_that_holds_the_goal_is_shown() {
         assert_eq!(verdict(true, 1.0, 0.01, 0.98), "ok");
         assert_eq!(verdict(true, 1.0, 0.05, 0.98), "ok, the goal is in the interval");
         assert_eq!(verdict(false, 0.7, 0.1, 0.9), "MISS");

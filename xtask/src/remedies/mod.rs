@@ -21,12 +21,12 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use lexopt::prelude::*;
 use serde_json::{Value, json};
 
 use crate::process;
-use generator::{Planted, planted};
+use generator::{LATER, Planted, planted};
 use journal::Journal;
 use remedy::{Remedy, remedies};
 use score::advice_of;
@@ -38,6 +38,8 @@ pub(crate) use tuned::drawn;
 const SCORED: u64 = 20_000;
 /// The number of networks that the long run of the tests uses.
 const SCORED_COUNT: u64 = 300;
+/// The number of networks with later causes in the long step of the tests.
+const LATER_COUNT: u64 = 60;
 /// The approximate duration of a trial.
 const TRIAL_SECONDS: f64 = 0.08;
 /// The number of further pairs for the most promising remedies and the remedies that verdicts name.
@@ -133,21 +135,27 @@ pub(crate) fn run(mut arguments: lexopt::Parser) -> Result<ExitCode> {
 }
 
 /// Measures the scored networks, as a step of the long tests.
+///
+/// # Errors
+/// Fails when a goal of verdicts is missed.
 pub(crate) fn scored() -> Result<()> {
-    let journal = process::target_dir().join("remedies/scored.jsonl");
-    let seeds = SCORED..SCORED + SCORED_COUNT;
-    measure_and_print(&Asked {
-        seeds,
-        until: None,
-        journal,
-        measure: true,
-        failures: true,
-        keep: false,
-        again: false,
-    })
+    let missed = [SCORED..SCORED + SCORED_COUNT, LATER..LATER + LATER_COUNT].map(|seeds| {
+        measure_and_print(&Asked {
+            seeds,
+            until: None,
+            journal: process::target_dir().join("remedies/scored.jsonl"),
+            measure: true,
+            failures: true,
+            keep: false,
+            again: false,
+        })
+    });
+    let missed: Vec<String> = missed.into_iter().collect::<Result<Vec<_>>>()?.concat();
+    if missed.is_empty() { Ok(()) } else { bail!("goals of verdicts are missed: {}", missed.join("; ")) }
 }
 
-fn measure_and_print(asked: &Asked) -> Result<()> {
+/// Measures and prints the results. Returns the goals of verdicts that are missed.
+fn measure_and_print(asked: &Asked) -> Result<Vec<String>> {
     if let Some(folder) = asked.journal.parent() {
         std::fs::create_dir_all(folder)?;
     }
@@ -166,8 +174,7 @@ fn measure_and_print(asked: &Asked) -> Result<()> {
         }
         std::fs::remove_dir_all(&bench.folder)?;
     }
-    table::print(&journal, asked.seeds.clone(), asked.failures);
-    Ok(())
+    Ok(table::print(&journal, asked.seeds.clone(), asked.failures))
 }
 
 /// Builds the program and the boxes.
@@ -413,10 +420,8 @@ fn promising(journal: &Journal, seed: u64, planted: &Planted) -> Vec<Remedy> {
             again.push(*remedy);
         }
     }
-    for word in ["full", "metrics"] {
-        if let Some(verdict) = journal.get(seed, &format!("verdict {word}"))
-            && let score::Advice::Do(named) = advice_of(planted, verdict)
-        {
+    for advice in advice(journal, seed, planted) {
+        if let score::Advice::Do(named) = advice {
             again.extend(named);
         }
     }
@@ -425,19 +430,20 @@ fn promising(journal: &Journal, seed: u64, planted: &Planted) -> Vec<Remedy> {
     again
 }
 
+/// The advice of the verdict on the recording in each mode.
+fn advice(journal: &Journal, seed: u64, planted: &Planted) -> impl Iterator<Item = score::Advice> {
+    let verdict = move |word| journal.get(seed, &format!("verdict {word}"));
+    table::MODES.into_iter().filter_map(verdict).map(move |verdict| advice_of(planted, verdict))
+}
+
 /// The remedies that decide the mark of a verdict, if the noise of the trials leaves that mark open: those that
 /// the verdict names, and those that may be the best.
 fn contenders(journal: &Journal, seed: u64, planted: &Planted) -> Vec<Remedy> {
     let gains = gains(journal, seed, planted);
+    let best = gains.values().filter(|of| of.again).map(|of| of.gain).fold(score::WORTH, f64::max);
+    let may_be_best = |of: &Gained| of.again && of.most >= best;
     let mut wanted = Vec::new();
-    for word in ["full", "metrics"] {
-        let Some(verdict) = journal.get(seed, &format!("verdict {word}")) else { continue };
-        let advice = advice_of(planted, verdict);
-        if !score::mark(&advice, &gains).1 {
-            continue;
-        }
-        let best = gains.values().filter(|of| of.again).map(|of| of.gain).fold(score::WORTH, f64::max);
-        let may_be_best = |of: &Gained| of.again && of.most >= best;
+    for advice in advice(journal, seed, planted).filter(|advice| score::mark(advice, &gains).1) {
         wanted.extend(gains.iter().filter(|(_, of)| may_be_best(of)).map(|(remedy, _)| *remedy));
         if let score::Advice::Do(named) = advice {
             wanted.extend(named);

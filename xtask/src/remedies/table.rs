@@ -9,7 +9,7 @@ use super::remedy::{Remedy, remedies};
 use super::score::{Advice, Mark, WORTH, advice_of, mark, predicted};
 use super::{Gained, gains, is_disturbed, verdict};
 
-const MODES: [&str; 2] = ["full", "metrics"];
+pub(super) const MODES: [&str; 2] = ["full", "metrics"];
 /// Predictions are compared with gains that were measured in several pairs, or with gains above this limit
 /// from one pair; a smaller gain from one pair is noise.
 const CLEAR: f64 = 0.03;
@@ -45,8 +45,14 @@ impl Marks {
     }
 }
 
-/// Prints the marks by cause, false alarms of healthy networks, and predicted against measured gains.
-pub(super) fn print(journal: &Journal, seeds: Range<u64>, failures: bool) {
+/// The smallest share of right verdicts, by mode, among those with a certain mark.
+const RIGHT_MIN: [f64; 2] = [0.95, 0.85];
+/// The largest share of misleading verdicts among those with a certain mark.
+const MISLEADING_MAX: f64 = 0.01;
+
+/// Prints the marks by cause, false alarms of healthy networks, and predicted against measured gains. Returns
+/// the goals that the marks and the false alarms miss.
+pub(super) fn print(journal: &Journal, seeds: Range<u64>, failures: bool) -> Vec<String> {
     let mut rows: BTreeMap<&str, [Marks; 2]> = BTreeMap::new();
     let mut alarms = [[0_u64; 2]; 2];
     let mut failed = Vec::new();
@@ -102,6 +108,26 @@ pub(super) fn print(journal: &Journal, seeds: Range<u64>, failures: bool) {
         }
     }
     predictions(journal, seeds, failures);
+    missed(&rows.get("~ all").copied().unwrap_or_default(), alarms.map(|[_, alarms]| alarms))
+}
+
+/// The goals that the marks and the false alarms in each mode miss.
+fn missed(all: &[Marks; 2], alarms: [u64; 2]) -> Vec<String> {
+    let mut missed = Vec::new();
+    for (at, word) in MODES.into_iter().enumerate() {
+        let [right, .., misleading] = all[at].0;
+        let certain = all[at].0.iter().sum::<u64>().max(1) as f64;
+        if (right as f64) < RIGHT_MIN[at] * certain {
+            missed.push(format!("mode {word}: {right} of {certain} right"));
+        }
+        if misleading as f64 > MISLEADING_MAX * certain {
+            missed.push(format!("mode {word}: {misleading} of {certain} misleading"));
+        }
+        if alarms[at] > 0 {
+            missed.push(format!("mode {word}: {} false alarms", alarms[at]));
+        }
+    }
+    missed
 }
 
 /// If a verdict states at least this confidence, it should be the same for another recording of the network.
@@ -221,5 +247,20 @@ fn predictions(journal: &Journal, seeds: Range<u64>, failures: bool) {
         for (_, line) in worst.iter().take(15) {
             println!("  {line}");
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Marks, missed};
+
+    #[test]
+    fn goals_that_are_missed_are_named() {
+        let of = |marks| [Marks(marks, [9, 9]); 2];
+        assert_eq!(missed(&of([100, 0, 0, 1]), [0, 0]), Vec::<String>::new());
+        let found = missed(&of([90, 9, 0, 1]), [0, 2]);
+        assert_eq!(found, ["mode full: 90 of 100 right", "mode metrics: 2 false alarms"]);
+        assert_eq!(missed(&of([98, 0, 0, 2]), [0, 0]).len(), 2);
+        assert!(!missed(&of([0, 0, 0, 0]), [0, 0]).is_empty(), "nothing was measured");
     }
 }
