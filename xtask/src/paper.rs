@@ -4,6 +4,8 @@
 
 mod instructions;
 mod mate;
+mod pvm;
+mod sort;
 mod sweep;
 
 use crate::app::{self, App};

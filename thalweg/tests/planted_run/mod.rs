@@ -12,12 +12,13 @@ use std::time::{Duration, Instant};
 
 use planted_nets::Net;
 use thalweg_exec::{
-    Blocking, Context, In, Mode, Options, Out, Placement, Ports, Runtime, Stop, StreamSpec, Task, TaskSpec,
+    Blocking, Context, HandedOn, In, Mode, Options, Out, PassesTo, Placement, Ports, Progress, Runtime, Stop,
+    StreamSpec, Task, TaskSpec,
 };
 use thalweg_space::{ElementOptions, Policy, Site, SiteRef, Space, SpaceOptions};
 
 /// Uses the processor for this many nanoseconds. The amount of work does not depend on preemptions.
-fn work(ns: u64) {
+pub(crate) fn work(ns: u64) {
     let turns = ns * turns_per_us() / 1000;
     let mut done = 0u64;
     while done < turns {
@@ -41,6 +42,9 @@ fn turns_per_us() -> u64 {
     })
 }
 
+/// The number of messages that were handed on to tasks of planted networks.
+pub(crate) static HANDED_ON: AtomicU64 = AtomicU64::new(0);
+
 /// A task of a planted network, on a worker.
 struct Stage {
     of: planted_nets::Task,
@@ -52,9 +56,35 @@ struct Stage {
     /// no message was read.
     owes: u64,
     message: Option<u64>,
+    /// Whether the task hands messages on to a task that waits, and works on messages that are handed on to it.
+    hands_on: bool,
 }
 
 impl Stage {
+    /// Whether the task writes exactly one message, to its only output, for each message that it reads.
+    fn passes(&self) -> bool {
+        self.hands_on && self.owes == 0 && self.of.copies == 1 && self.inputs.len() + self.outputs.len() == 2
+    }
+
+    /// Works on the messages that the task can hand on. Returns why the dispatch ends if it handed them on.
+    fn hand_on(&mut self, cx: &mut Context<'_>) -> Option<Stop> {
+        if !self.passes() || self.inputs.len() != 1 {
+            return None;
+        }
+        let (input, output) = (&mut self.inputs[0], &mut self.outputs[0]);
+        let most = cx.hands_on(input, output).min(cx.quantum());
+        if most == 0 {
+            return None;
+        }
+        let count = input.upcoming(cx, most).len();
+        (0..count).for_each(|_| work(self.of.service));
+        let stop = input.hand_on(cx, count, output);
+        if stop.is_none() {
+            assert_eq!(input.transfer(cx, count, output), count);
+        }
+        stop
+    }
+
     /// Writes the messages still to be written. Returns whether there was room for all of these messages.
     fn pay(&mut self, cx: &mut Context<'_>) -> bool {
         while self.owes > 0 {
@@ -91,7 +121,21 @@ impl Task for Stage {
         self.outputs.iter_mut().for_each(|output| ports.output(output));
     }
 
+    fn passes_to(&mut self, _: HandedOn<'_>) -> Option<PassesTo<'_>> {
+        if self.passes() { self.outputs.first_mut().map(Out::passes_to) } else { None }
+    }
+
+    fn work_on(&mut self, messages: HandedOn<'_>, _: Progress<'_>) -> usize {
+        let count = messages.of::<u64>().map_or(0, |messages| messages.len());
+        (0..count).for_each(|_| work(self.of.service));
+        HANDED_ON.fetch_add(count as u64, Ordering::Relaxed);
+        count
+    }
+
     fn run(&mut self, cx: &mut Context<'_>) -> Stop {
+        if let Some(stop) = self.hand_on(cx) {
+            return stop;
+        }
         for _ in 0..cx.quantum() {
             if !self.pay(cx) {
                 return Stop::OutputFull;
@@ -165,6 +209,17 @@ pub(crate) fn build(
     space: &Space,
     lasts: impl Fn() -> bool + Clone + Send + 'static,
 ) {
+    build_as(net, runtime, space, false, lasts);
+}
+
+/// Makes the network's tasks as [`build`] does; the tasks on workers hand messages on if `hands_on` is set.
+pub(crate) fn build_as(
+    net: &Net,
+    runtime: &Runtime,
+    space: &Space,
+    hands_on: bool,
+    lasts: impl Fn() -> bool + Clone + Send + 'static,
+) {
     let site = |name: &str, kind, parent| {
         let site = Site { name, kind, parent, file: "planted", line: 1, column: 1 };
         space.site(&site).unwrap()
@@ -189,7 +244,8 @@ pub(crate) fn build(
         if task.worker.is_some() {
             let of = task.clone();
             let owes = of.seed;
-            let stage = Stage { of, inputs, outputs, next_input: 0, next_output: 0, owes, message: None };
+            let (next_input, next_output, message) = (0, 0, None);
+            let stage = Stage { of, inputs, outputs, next_input, next_output, owes, message, hands_on };
             runtime.spawn(spec, stage);
         } else if let Some(input) = inputs.pop() {
             sink(runtime, spec, input, task.service);

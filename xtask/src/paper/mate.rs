@@ -5,34 +5,36 @@
 //! Only the paper's fit to Table 3 is available here; the other tables say that the paper's figures are
 //! missing.
 
+use super::pvm::{FRAGMENTS, Machine, Way, median};
+use super::sort;
 use crate::process;
 use anyhow::{Context, Result, bail};
 use lexopt::prelude::*;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitCode, Stdio};
-use std::time::{Duration, Instant};
+use std::path::Path;
+use std::process::ExitCode;
 
 const HELP: &str = "\
 Prints the tables of the MATE paper with our figures beside what is known of theirs.
 
-usage: cargo xtask paper mate [--seconds X]
+usage: cargo xtask paper mate [--seconds X] [--sort CLASS] [--mpi]
 
-  --seconds X  so long for each size and way (default 1)
+  --seconds X   so long for each size and way (default 1)
+  --sort CLASS  instead of the tables: the integer sort of the NAS benchmarks in class S, W, A or B, with four
+                tasks: every static setting, a run that starts on PVM's defaults and is tuned, and the cost of
+                a tuner that finds nothing to do (3 minutes with --seconds 2)
+  --mpi         with --sort: over MPICH instead of PVM
 
-It needs Debian's pvm and pvm-dev. What is missing is said.
+The tables and --sort need Debian's pvm and pvm-dev; --mpi needs mpich and libmpich-dev. The command says what
+is missing.
 ";
 
-/// The directory in which Debian installs PVM.
-const ROOT: &str = "/usr/lib/pvm3";
 const SIZES: [u32; 5] = [1_000, 10_000, 100_000, 400_000, 1_000_000];
-/// Sizes of fragments in bytes; the first is PVM's default.
-const FRAGMENTS: [u32; 6] = [4080, 16_384, 65_536, 131_072, 262_144, 524_288];
 /// The paper's fit to Table 3: the cost of a fragment and of a kilobyte, in microseconds.
 const PAPER_FRAGMENT_US: f64 = 1930.0;
 const PAPER_KILOBYTE_US: f64 = 405.0;
 
 pub(super) fn run(mut arguments: lexopt::Parser) -> Result<ExitCode> {
-    let mut seconds = 1.0_f64;
+    let (mut seconds, mut class, mut over_mpi) = (1.0_f64, None, false);
     while let Some(argument) = arguments.next()? {
         match argument {
             Long("help") | Short('h') => {
@@ -40,6 +42,8 @@ pub(super) fn run(mut arguments: lexopt::Parser) -> Result<ExitCode> {
                 return Ok(ExitCode::SUCCESS);
             }
             Long("seconds") => seconds = arguments.value()?.parse()?,
+            Long("sort") => class = Some(sort::Class::named(&arguments.value()?.string()?)?),
+            Long("mpi") => over_mpi = true,
             other => return Err(other.unexpected().into()),
         }
     }
@@ -49,13 +53,21 @@ pub(super) fn run(mut arguments: lexopt::Parser) -> Result<ExitCode> {
         );
     }
     process::require_c_compiler()?;
+    match class {
+        Some(class) if over_mpi => return sort::print_mpi(class, seconds).map(|()| ExitCode::SUCCESS),
+        None if over_mpi => bail!("--mpi measures the integer sort: it needs `--sort CLASS`"),
+        _ => {}
+    }
     let machine = match Machine::start()? {
         Ok(machine) => machine,
         Err(missing) => {
-            println!("Tables 1 to 3 cannot be measured: {missing}");
+            println!("PVM cannot be measured: {missing}");
             return Ok(ExitCode::SUCCESS);
         }
     };
+    if let Some(class) = class {
+        return sort::print_pvm(&machine, class, seconds).map(|()| ExitCode::SUCCESS);
+    }
     let program = machine.compile("pingpong.c")?;
     let ping = |way: Way| rounds(&machine, &program, way, &SIZES, seconds);
     let (daemon, direct) = (ping(Way::START)?, ping(Way { route: 3, ..Way::START })?);
@@ -68,32 +80,6 @@ pub(super) fn run(mut arguments: lexopt::Parser) -> Result<ExitCode> {
     }
     third_table(&fragments);
     Ok(ExitCode::SUCCESS)
-}
-
-/// How messages are sent: PVM's route, encoding and fragment size.
-#[derive(Clone, Copy, Debug, PartialEq)]
-struct Way {
-    route: u32,
-    encoding: u32,
-    fragment: u32,
-}
-
-impl Way {
-    /// The defaults of PVM.
-    const START: Way = Way { route: 2, encoding: 0, fragment: 4080 };
-
-    /// The settings, as command-line arguments of the test programs.
-    fn arguments(self) -> [String; 3] {
-        [self.route, self.encoding, self.fragment].map(|value| value.to_string())
-    }
-}
-
-impl std::fmt::Display for Way {
-    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let route = if self.route == 3 { "direct" } else { "daemon" };
-        let encoding = if self.encoding == 1 { "raw" } else { "XDR" };
-        write!(out, "{route}, {encoding}, fragments of {} B", self.fragment)
-    }
 }
 
 /// The median round trip of each size, in microseconds.
@@ -124,11 +110,6 @@ fn times(output: &str) -> Vec<(u32, f64)> {
         Some((words.next()?.parse().ok()?, words.next()?.parse().ok()?))
     };
     output.lines().filter(|text| text.split(' ').count() == 3).filter_map(line).collect()
-}
-
-fn median(mut values: Vec<f64>) -> Option<f64> {
-    values.sort_by(f64::total_cmp);
-    values.get(values.len() / 2).copied()
 }
 
 fn two_ways(title: &str, names: [&str; 2], first: &[f64], second: &[f64]) {
@@ -178,75 +159,6 @@ fn fitted(points: &[(f64, f64, f64)]) -> Option<[f64; 2]> {
     let determinant = aa * bb - ab * ab;
     (determinant.abs() > f64::EPSILON * aa * bb)
         .then(|| [(a * bb - b * ab) / determinant, (b * aa - a * ab) / determinant])
-}
-
-/// A daemon of PVM with a folder of its own, which ends when the value is dropped.
-struct Machine {
-    folder: tempfile::TempDir,
-    daemon: Child,
-}
-
-impl Machine {
-    /// Starts the daemon. If the daemon cannot be started, the inner error names the software that is missing
-    /// on this computer.
-    fn start() -> Result<Result<Machine, String>> {
-        let program = Path::new(ROOT).join("lib/pvmd");
-        for (file, package) in [(program.as_path(), "pvm"), (Path::new("/usr/include/pvm3.h"), "pvm-dev")] {
-            if !file.exists() {
-                return Ok(Err(format!("{} is missing (Debian's package {package})", file.display())));
-            }
-        }
-        let folder = tempfile::tempdir()?;
-        let mut command = Command::new(program);
-        environment(command.arg("-n127.0.0.1"), folder.path());
-        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-        let machine = Machine { folder, daemon: command.spawn().context("cannot start PVM's daemon")? };
-        let begin = Instant::now();
-        while !machine.is_ready()? {
-            if begin.elapsed() > Duration::from_secs(20) {
-                bail!("PVM's daemon did not come up within 20 s");
-            }
-            std::thread::sleep(Duration::from_millis(20));
-        }
-        Ok(Ok(machine))
-    }
-
-    fn is_ready(&self) -> Result<bool> {
-        let mut files = std::fs::read_dir(self.folder.path())?.flatten();
-        Ok(files.any(|entry| entry.file_name().to_string_lossy().starts_with("pvmd.")))
-    }
-
-    /// Compiles one of the tuner's test programs.
-    fn compile(&self, source: &str) -> Result<PathBuf> {
-        compile("cc", source, self.folder.path(), &["-lpvm3"])
-    }
-
-    /// The command that starts a program which uses the daemon.
-    fn command(&self, program: &Path) -> Command {
-        let mut command = Command::new(program);
-        environment(&mut command, self.folder.path());
-        command
-    }
-}
-
-impl Drop for Machine {
-    fn drop(&mut self) {
-        let _ = self.daemon.kill();
-        let _ = self.daemon.wait();
-    }
-}
-
-fn environment(command: &mut Command, folder: &Path) {
-    command.env("PVM_ROOT", ROOT).env("PVM_TMP", folder).env("PVM_ALLOW_ROOT", "1");
-    command.env("PVM_ARCH", "LINUX64").env_remove("PVMSOCK").env("HOME", folder);
-}
-
-/// Compiles one of the tuner's test programs into a folder.
-fn compile(compiler: &str, source: &str, folder: &Path, with: &[&str]) -> Result<PathBuf> {
-    let program = folder.join(Path::new(source).with_extension("").as_os_str());
-    let path = process::root().join("tune/tests/programs").join(source);
-    process::run(Command::new(compiler).arg("-O2").arg(path).arg("-o").arg(&program).args(with))?;
-    Ok(program)
 }
 
 #[cfg(test)]

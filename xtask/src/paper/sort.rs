@@ -1,0 +1,326 @@
+//! `cargo xtask paper mate --sort CLASS`: the integer sort of the NAS Parallel Benchmarks with four tasks, tuned
+//! while it runs, beside every static setting; as Markdown.
+//!
+//! Every static setting is measured once. The best setting and a tuned run then take turns, so that the best of
+//! many noisy times is not compared with a single one. The intrusion of a tuner is the time of an iteration with
+//! the best setting and a tuner beside it, which respects what the program chose and changes nothing, divided by
+//! the time without the tuner, in pairs.
+
+use super::pvm::{FRAGMENTS, Machine, Way, compile, median};
+use crate::{app, process};
+use anyhow::{Context, Result, bail};
+use std::io::{BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+/// The number of tasks, or ranks, that sort.
+const TASKS: usize = 4;
+/// The time that a tuner has before its run is measured, in seconds.
+const TUNING_S: f64 = 10.0;
+/// How often the best setting and a tuned run take turns, and the best setting with and without a tuner.
+const ROUNDS: usize = 3;
+const PAIRS: usize = 5;
+/// The values of MPICH's `MPIR_CVAR_POLLS_BEFORE_YIELD`; 1000 is its default.
+const POLLS: [u32; 6] = [1000, 0, 10, 100, 10_000, 100_000];
+
+/// A class of the benchmark, which determines the number of keys.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Class(char);
+
+impl Class {
+    /// The class with this name, such as `A`.
+    pub(super) fn named(name: &str) -> Result<Class> {
+        match name {
+            "S" | "W" | "A" | "B" => Ok(Class(name.chars().next().unwrap_or('S'))),
+            _ => bail!("there is no class `{name}` of the integer sort; there are S, W, A and B"),
+        }
+    }
+}
+
+/// A static setting of the library that carries the messages.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Setting {
+    Pvm(Way),
+    Polls(u32),
+}
+
+impl std::fmt::Display for Setting {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Setting::Pvm(way) => write!(out, "{way}"),
+            Setting::Polls(polls) => write!(out, "{polls} polls"),
+        }
+    }
+}
+
+/// What runs beside a sort.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Beside {
+    Nobody,
+    Tuner,
+}
+
+/// A sort of one class over one library.
+struct Sort<'a> {
+    class: Class,
+    program: PathBuf,
+    machine: Option<&'a Machine>,
+    /// The time that is measured in each run.
+    seconds: f64,
+    folder: tempfile::TempDir,
+}
+
+/// The outcome of a run: the median time of an iteration in microseconds, and what the tuner kept.
+struct Outcome {
+    iteration_us: f64,
+    kept: Vec<Kept>,
+}
+
+/// A change that a tuner kept, and the second of the tuner in which it did.
+struct Kept {
+    at: f64,
+    change: String,
+}
+
+/// Measures the sort over PVM, and prints its tables.
+pub(super) fn print_pvm(machine: &Machine, class: Class, seconds: f64) -> Result<()> {
+    app::build(&[])?;
+    let program = machine.compile("sort_pvm.c")?;
+    let sort = Sort { class, program, machine: Some(machine), seconds, folder: tempfile::tempdir()? };
+    println!("\n### Integer sort over PVM, class {}, {TASKS} tasks\n", class.0);
+    println!("The time of an iteration in ms, by route and encoding, and by the size of fragments.\n");
+    println!("| | {} |", FRAGMENTS.map(|fragment| format!("{fragment} B")).join(" | "));
+    println!("|---|{}", "---|".repeat(FRAGMENTS.len()));
+    let mut best: Option<(f64, Setting)> = None;
+    for (route, encoding) in [(2, 0), (2, 1), (3, 0), (3, 1)] {
+        let mut cells = Vec::new();
+        for fragment in FRAGMENTS {
+            let setting = Setting::Pvm(Way { route, encoding, fragment });
+            let took = sort.run(setting, Beside::Nobody, 0.0)?.iteration_us;
+            cells.push(milliseconds(took));
+            best = Some(better(best, (took, setting)));
+        }
+        let (route, encoding) =
+            (["by the daemon", "direct"][route as usize - 2], ["XDR", "raw"][encoding as usize]);
+        println!("| {route}, {encoding} | {} |", cells.join(" | "));
+    }
+    let (_, best) = best.context("settings")?;
+    sort.print_tuned(Setting::Pvm(Way::START), best)
+}
+
+/// Measures the sort over MPICH, and prints its tables. If MPICH is missing, that is printed.
+pub(super) fn print_mpi(class: Class, seconds: f64) -> Result<()> {
+    if !process::is_installed("mpicc.mpich", "--version") {
+        println!(
+            "MPICH cannot be measured: `mpicc.mpich` is missing (Debian's packages mpich and libmpich-dev)"
+        );
+        return Ok(());
+    }
+    app::build(&[])?;
+    let folder = tempfile::tempdir()?;
+    let program = compile("mpicc.mpich", "sort_mpi.c", folder.path(), &[])?;
+    let sort = Sort { class, program, machine: None, seconds, folder };
+    println!("\n### Integer sort over MPICH, class {}, {TASKS} ranks\n", class.0);
+    println!("The time of an iteration in ms, by the number of polls before a rank yields.\n");
+    println!("| {} |", POLLS.map(|polls| polls.to_string()).join(" | "));
+    println!("|{}", "---|".repeat(POLLS.len()));
+    let mut best: Option<(f64, Setting)> = None;
+    let mut cells = Vec::new();
+    for polls in POLLS {
+        let took = sort.run(Setting::Polls(polls), Beside::Nobody, 0.0)?.iteration_us;
+        cells.push(milliseconds(took));
+        best = Some(better(best, (took, Setting::Polls(polls))));
+    }
+    println!("| {} |", cells.join(" | "));
+    let (_, best) = best.context("settings")?;
+    sort.print_tuned(Setting::Polls(POLLS[0]), best)
+}
+
+fn better(best: Option<(f64, Setting)>, other: (f64, Setting)) -> (f64, Setting) {
+    best.filter(|best| best.0 <= other.0).unwrap_or(other)
+}
+
+fn milliseconds(us: f64) -> String {
+    format!("{:.1}", us / 1000.0)
+}
+
+impl Sort<'_> {
+    /// Measures tuned runs beside the best static setting, and the intrusion of a tuner; prints a table.
+    fn print_tuned(&self, start: Setting, best: Setting) -> Result<()> {
+        let (mut first, mut by_hand, mut tuned) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut after, mut kept) = (Vec::new(), String::new());
+        for _ in 0..ROUNDS {
+            first.push(self.run(start, Beside::Nobody, 0.0)?.iteration_us);
+            by_hand.push(self.run(best, Beside::Nobody, 0.0)?.iteration_us);
+            let outcome = self.run(start, Beside::Tuner, TUNING_S)?;
+            tuned.push(outcome.iteration_us);
+            after.push(outcome.kept.last().map_or(0.0, |kept| kept.at));
+            kept = outcome.kept.iter().map(|kept| kept.change.as_str()).collect::<Vec<_>>().join(", ");
+        }
+        let (mut alone, mut beside) = (Vec::new(), Vec::new());
+        for pair in 0..PAIRS {
+            let mut both = [Beside::Nobody, Beside::Tuner];
+            both.rotate_left(pair % 2);
+            for of in both {
+                let took = self.run(best, of, 1.0)?.iteration_us;
+                if of == Beside::Tuner { beside.push(took) } else { alone.push(took) }
+            }
+        }
+        let ratios: Vec<f64> = beside.iter().zip(&alone).map(|(with, without)| with / without).collect();
+        let shown: Vec<String> = ratios.iter().map(|ratio| format!("{ratio:.3}")).collect();
+        let middle = |values: Vec<f64>| median(values).context("a time");
+        let (first, by_hand, tuned) = (middle(first)?, middle(by_hand)?, middle(tuned)?);
+        println!("\n| what | |\n|---|---|");
+        println!("| an iteration as the library has it ({start}) | {} ms |", milliseconds(first));
+        println!("| best static setting ({best}) | {} ms |", milliseconds(by_hand));
+        println!("| tuned | {} ms |", milliseconds(tuned));
+        println!(
+            "| the best static setting's time over that of the tuned run (goal 0.95 or more) | {:.3} |",
+            by_hand / tuned
+        );
+        println!("| the last run of the tuner kept | {} |", if kept.is_empty() { "nothing" } else { &kept });
+        println!("| the last change was kept after | {:.1} s |", middle(after)?);
+        println!(
+            "| with a tuner that has nothing to do, by without it (goal 1.01 or less) | {:.3} ({}) |",
+            middle(ratios)?,
+            shown.join(", ")
+        );
+        Ok(())
+    }
+
+    /// Sorts with a setting, first for `before` seconds that do not count.
+    fn run(&self, setting: Setting, beside: Beside, before: f64) -> Result<Outcome> {
+        let stop = self.folder.path().join("stop");
+        if stop.exists() {
+            std::fs::remove_file(&stop)?;
+        }
+        let lasts = before + self.seconds;
+        let mut command = self.command(setting, lasts);
+        let shown = process::shown(&command);
+        let mut child = command.env("STOP", &stop).stdout(Stdio::piped()).spawn().context(shown.clone())?;
+        let mut lines = BufReader::new(child.stdout.take().context("an output")?).lines();
+        let (mut tuner, mut kept, mut times) = (None, Vec::new(), Vec::new());
+        let (mut is_first, mut is_right) = (true, false);
+        while let Some(line) = lines.next().transpose()? {
+            is_right |= line == "done";
+            let Some((at, took)) = iteration(&line) else { continue };
+            if is_first && beside == Beside::Tuner {
+                tuner = Some(self.tune()?);
+            }
+            // The first iteration does not count: it uses the memory for the first time.
+            if at >= before && !is_first {
+                times.push(took);
+            }
+            is_first = false;
+            if at >= lasts && !stop.exists() {
+                // A tuner puts back what it set, so it ends before the program does.
+                kept = tuner.take().map(kept_by).transpose()?.unwrap_or_default();
+                std::fs::write(&stop, "")?;
+            }
+        }
+        let status = child.wait()?;
+        if !status.success() || !is_right {
+            bail!("`{shown}` failed with {setting}: {status}");
+        }
+        let iteration_us = median(times).with_context(|| format!("`{shown}` made no iteration in time"))?;
+        Ok(Outcome { iteration_us, kept })
+    }
+
+    /// The command that sorts until the file of the variable STOP exists. If the sort does not end, it is
+    /// killed.
+    fn command(&self, setting: Setting, lasts: f64) -> Command {
+        let patience = format!("{:.0}", 10.0 * lasts + 60.0);
+        let iterations = "1000000";
+        let mut command = match self.machine {
+            Some(machine) => machine.command(Path::new("timeout")),
+            None => Command::new("timeout"),
+        };
+        command.args(["-k", "1", &patience]);
+        match setting {
+            Setting::Pvm(way) => {
+                command.arg(&self.program).args([&self.class.0.to_string(), iterations, &TASKS.to_string()]);
+                command.args(way.arguments());
+            }
+            Setting::Polls(polls) => {
+                command.env("MPIR_CVAR_POLLS_BEFORE_YIELD", polls.to_string());
+                command.args(["mpirun.mpich", "-n", &TASKS.to_string()]).arg(&self.program);
+                command.args([&self.class.0.to_string(), iterations]);
+            }
+        }
+        command
+    }
+
+    /// Starts a tuner of the processes that sort.
+    fn tune(&self) -> Result<Child> {
+        let library = if self.machine.is_some() { "pvm" } else { "mpich" };
+        let processes = processes_of(&self.program)?;
+        if processes.len() != TASKS {
+            bail!("{} processes sort, and not {TASKS}", processes.len());
+        }
+        let processes: Vec<String> = processes.iter().map(u32::to_string).collect();
+        let mut tune = Command::new(process::target_dir().join("release/thalweg"));
+        tune.arg("tune").arg(processes.join(",")).args(["--library", library]);
+        tune.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        tune.spawn().context("cannot start `thalweg tune`")
+    }
+}
+
+/// Interrupts a tuner, waits for its end, and returns the changes that it kept.
+fn kept_by(mut tuner: Child) -> Result<Vec<Kept>> {
+    process::run(Command::new("kill").args(["-INT", &tuner.id().to_string()]))?;
+    let mut text = String::new();
+    let (output, errors) = (tuner.stdout.take(), tuner.stderr.take());
+    output.context("an output")?.read_to_string(&mut text)?;
+    errors.context("errors")?.read_to_string(&mut text)?;
+    let status = tuner.wait()?;
+    if !status.success() {
+        bail!("`thalweg tune` failed with {status}: {}", text.trim());
+    }
+    Ok(text.lines().filter_map(kept).collect())
+}
+
+/// Parses a line such as `    0.6 s  #7   kept        pvm.route 2 → 3 in 2 processes: it gains …`.
+fn kept(line: &str) -> Option<Kept> {
+    let (at, rest) = line.trim_start().split_once(" s  #")?;
+    let mut words = rest.split_whitespace().skip(1);
+    if words.next()? != "kept" {
+        return None;
+    }
+    let change: Vec<&str> = words.take(4).collect();
+    Some(Kept { at: at.parse().ok()?, change: change.join(" ") })
+}
+
+/// Parses the line of an iteration, which has the time so far in seconds, the number of keys, and the
+/// iteration's time in microseconds.
+fn iteration(line: &str) -> Option<(f64, f64)> {
+    let words: Vec<f64> = line.split(' ').map(|word| word.parse().ok()).collect::<Option<_>>()?;
+    let [at, _, took] = words[..] else { return None };
+    Some((at, took))
+}
+
+/// The numbers of the processes that run this program.
+fn processes_of(program: &Path) -> Result<Vec<u32>> {
+    let program = program.canonicalize()?;
+    let list = std::fs::read_dir("/proc").context("cannot list processes")?.flatten();
+    let numbers = list.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+    let runs = |pid: &u32| std::fs::read_link(format!("/proc/{pid}/exe")).is_ok_and(|exe| exe == program);
+    Ok(numbers.filter(runs).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_of_sorts_and_tuners_are_read() {
+        assert_eq!(iteration("1.250 8388608 48500.25"), Some((1.25, 48500.25)));
+        assert_eq!(iteration("50 of 50 ranks are right"), None);
+        let line = "    0.6 s  #7   kept        pvm.route 2 → 3 in 2 processes: it gains +195.6 % (…)";
+        let Kept { at, change } = kept(line).expect("a change that was kept");
+        assert_eq!((at, change.as_str()), (0.6, "pvm.route 2 → 3"));
+        assert!(kept("    0.5 s  #6   tried       pvm.route 2 → 3 in 2 processes: Messages pass").is_none());
+        assert!(Class::named("A").is_ok());
+        let why = Class::named("C").expect_err("no such class here").to_string();
+        assert!(why.contains("S, W, A and B"), "{why}");
+    }
+}
