@@ -7,7 +7,7 @@ use crate::report::{
 };
 
 use super::accounts::is_sure;
-use super::thresholds::{HELD_BACK, SATURATED, SHORT_LIFE, STARVED};
+use super::thresholds::{HELD_BACK, PREVAILS, SATURATED, SHORT_LIFE, STARVED};
 
 /// A report, and facts derived from it for rules.
 pub(crate) struct Facts<'r> {
@@ -102,6 +102,14 @@ impl<'r> Facts<'r> {
         self.inside()
             .filter(|(task, shares)| shares.busy >= SATURATED || fills(task, shares.busy))
             .max_by(|a, b| weight(a.0, &a.1).total_cmp(&weight(b.0, &b.1)))
+    }
+
+    /// A task inside the network that makes up most of the busy time of the only saturated worker.
+    pub(super) fn prevailing_task(&self) -> Option<(&'r Task, TaskShares)> {
+        let (hot, shares) = self.saturated_worker().filter(|_| self.saturated_workers() == 1)?;
+        let prevails =
+            |task: &Task, busy: f64| task.worker == Some(hot.id) && busy >= PREVAILS * load(&shares);
+        self.inside().find(|(task, shares)| prevails(task, shares.busy))
     }
 
     /// The source with the most work or the most waiting for the outside, if the network keeps up with it.

@@ -162,6 +162,24 @@ fn replicas_of_most_of_the_work_are_suggested_where_another_worker_has_time() {
 }
 
 #[test]
+fn a_task_that_makes_up_most_of_the_only_saturated_worker_is_named() {
+    let found_of = |busy: f64, other: f64| {
+        let tasks = vec![task(1, "net/slow", 0, busy, 1e3), task(2, "net/quick", 0, 0.92 - busy, 1e2)];
+        let report = Report { tasks, workers: vec![worker(0, 0.92), worker(1, other)], ..Report::empty() };
+        found("prevailing_task", &report)
+    };
+    let finding = found_of(0.69, 0.5).expect("three quarters of the worker's time");
+    assert_eq!((finding.kind, finding.component.as_deref()), (VerdictKind::Task, Some("net/slow")));
+    let rule = RULES.iter().find(|rule| rule.name == "prevailing_task").expect("there is such a rule");
+    assert_eq!(
+        (rule.describe)(&finding).text,
+        "net/slow limits the flow: it takes 75 % of the time of worker 0, which is busy 92 % of the time."
+    );
+    assert!(found_of(0.55, 0.5).is_none(), "the others together are as large a lever");
+    assert!(found_of(0.69, 0.9).is_none(), "the other worker limits the flow as well");
+}
+
+#[test]
 fn the_task_that_is_ready_behind_a_long_box_is_named() {
     let verdict_of = |service_ns: f64, spare: f64, state: RootState| {
         let root = Root {

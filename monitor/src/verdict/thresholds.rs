@@ -29,6 +29,9 @@ thresholds! {
     RESTED = 0.5, "share";
     /// A task or worker that is busy for more than this share of its time has no spare time.
     SATURATED = 0.8, "share";
+    /// A task with a larger share than this of a saturated worker's busy time limits the worker: to halve the
+    /// task's work gains more than to move all other tasks to another worker.
+    PREVAILS = 0.67, "share";
     /// A source that waits for room for less than this share of its time is not held back.
     HELD_BACK = 0.15, "share";
     /// A network that waits for its source or sink for this share of the time is limited by it, if the source

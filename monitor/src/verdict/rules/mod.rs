@@ -18,6 +18,7 @@ mod mapping;
 mod narrow_streams;
 mod nothing;
 mod paused;
+mod prevailing_task;
 mod quantum;
 mod replayed;
 mod saturated_task;
@@ -74,6 +75,7 @@ pub(super) const RULES: &[Rule] = &[
     Rule { name: "burst_on_worker", find: burst_on_worker::find, describe: burst_on_task::describe },
     Rule { name: "mapping", find: mapping::find, describe: mapping::describe },
     Rule { name: "long_box", find: long_box::find, describe: long_box::describe },
+    Rule { name: "prevailing_task", find: prevailing_task::find, describe: prevailing_task::describe },
     Rule { name: "saturated_worker", find: saturated_worker::find, describe: saturated_worker::describe },
     Rule { name: "contention_of_waiting", find: contention_of_waiting::find, describe: contention::describe },
     Rule { name: "burst_in_turns", find: burst_in_turns::find, describe: burst_on_task::describe },

@@ -14,7 +14,7 @@ pub(super) fn find(facts: &Facts<'_>) -> Option<Finding> {
 
 /// Adds the share of its processor time that the task's thread, or the thread of the task's worker, spends in
 /// the kernel, and the number of page faults.
-fn in_kernel(found: Finding, facts: &Facts<'_>, task: &Task) -> Finding {
+pub(super) fn in_kernel(found: Finding, facts: &Facts<'_>, task: &Task) -> Finding {
     let worker = facts.report.workers.iter().find(|worker| Some(worker.id) == task.worker);
     let (account, cpu_ns, lifetime_ns) = match worker {
         Some(worker) => (worker.account.as_ref(), worker.cpu_ns, worker.lifetime_ns),
@@ -57,7 +57,7 @@ pub(super) fn replicas_gain(found: &Finding) -> bool {
     found.figure("workers_without_time").is_none()
 }
 
-fn suggestion(found: &Finding) -> String {
+pub(super) fn suggestion(found: &Finding) -> String {
     let path = found.path();
     match found.figure("workers_without_time").map(|figure| figure.value) {
         None => format!("make {path} faster, or replicate it (`!` in the network)"),

@@ -10,10 +10,10 @@ pub(super) fn find(facts: &Facts<'_>) -> Option<Finding> {
     (service_ns >= SLOWER * others_ns).then_some(found)
 }
 
-/// A finding about a replica that is busy all the time while the others are not, with the time of a message
-/// in it and in the others.
+/// A finding about a replica that is busy all the time, or makes up most of the busy time of the only saturated
+/// worker, while the others are not busy; with the time of a message in it and in the others.
 pub(super) fn alone(facts: &Facts<'_>) -> Option<(Finding, f64, f64)> {
-    let (task, shares) = facts.saturated_task()?;
+    let (task, shares) = facts.saturated_task().or_else(|| facts.prevailing_task())?;
     let path = component_of(&task.name);
     let is_other = |other: &Task| other.id != task.id && component_of(&other.name) == path;
     let others: Vec<(&Task, TaskShares)> = facts.tasks().filter(|(other, _)| is_other(other)).collect();
