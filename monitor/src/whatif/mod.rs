@@ -33,6 +33,8 @@
 //!   only what it gains beyond another run of the unchanged network, whose tasks are placed anew as well. Tasks
 //!   that are created during the run are placed as the runtime does: replicas of a split where there is time for
 //!   them, stages of a star on the worker of the star.
+//! - A loss by fewer workers is not predicted: with fewer threads each message takes less time, by an amount that
+//!   the recording does not show.
 //! - Gain `= T_before / T_after − 1`, with both times from replays; the interval of the gain comes from a
 //!   bootstrap over 32 parts of the run with equal numbers of messages at the sinks, widened by the replay's
 //!   error: 2 %, and half of its deviation from the recorded run.
@@ -273,6 +275,9 @@ fn predicted(model: &Model, lasted_ns: f64, kept: f64) -> Replayed {
             let wrong = 1.0 + WRONG + MISSED * off.abs();
             let (least, most) = ((1.0 + least) / wrong - 1.0, (1.0 + most) * wrong - 1.0);
             let gain = before.lasted_ns / after.lasted_ns - 1.0;
+            if !change.is_known(model, gain) {
+                return None;
+            }
             let words = change.to_string();
             Some((Predicted { words, change, gain, least: least.min(gain), most: most.max(gain) }, samples))
         })

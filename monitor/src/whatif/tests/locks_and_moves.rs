@@ -106,6 +106,19 @@ fn stages_of_a_star_stay_on_its_worker_and_replicas_of_a_split_are_spread() {
 }
 
 #[test]
+fn a_loss_by_fewer_workers_is_not_predicted() {
+    let alike = line(&vec![vec![10e3; 400]; 2], &[64]);
+    let words = |model: &Model| {
+        let replayed = predicted(model, run(model).lasted_ns, 0.0);
+        replayed.answer.changes.into_iter().map(|row| row.words).collect::<Vec<_>>()
+    };
+    assert!(!words(&alike).contains(&"1 worker".to_owned()), "half of the flow is lost, or less");
+    // One worker suffices if the other has nearly nothing to do.
+    let idle = line(&[vec![10.0; 400], vec![10e3; 400]], &[64]);
+    assert!(words(&idle).contains(&"1 worker".to_owned()));
+}
+
+#[test]
 fn more_stages_than_a_block_go_on_to_the_next_worker() {
     let mut model = apart(&[10e3; 18], 2, 3);
     // The mapper places a single task on the middle worker.
