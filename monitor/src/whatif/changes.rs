@@ -131,20 +131,20 @@ const GLUE_WEIGHT: u32 = 1;
 const REPLICAS_WEIGHT: u32 = 16;
 /// A loss up to this share is none.
 const NO_LOSS: f64 = 0.03;
-/// The number of tasks of a component that the mapper places on their creator's worker, before the next worker
-/// gets some (the default of `Mapper::Contiguous`).
+/// The number of tasks of a component that the mapper places on their creator's worker, before the next
+/// worker gets some (the default of `Mapper::Contiguous`).
 const BLOCK: usize = 8;
 /// The assumed time to pass a message to a replica, or to collect a message from it.
 const HAND_OVER_NS: f64 = 150.0;
 
-/// The least share of the busy time of tasks on workers in which they are asleep, from which a further worker may
-/// be of use although there is no processor for it.
+/// The least share of the busy time of tasks on workers in which they are asleep, from which a further worker
+/// may be of use although there is no processor for it.
 const ASLEEP: f64 = 0.25;
 
-/// Whether a further worker may be of use: there is a processor for it, or tasks sleep on the workers and leave
-/// their processors to others. Otherwise threads take turns on processors, and each turn lasts as long as the
-/// kernel's time slice, which a replay does not model: where replays predicted a gain of such a worker, runs lost
-/// a quarter of their flow.
+/// Whether a further worker may be of use: there is a processor for it, or tasks sleep on the workers and
+/// leave their processors to others. Otherwise threads take turns on processors, and each turn lasts as long
+/// as the kernel's time slice, which a replay does not model: where replays predicted a gain of such a
+/// worker, runs lost a quarter of their flow.
 fn can_use_a_worker(model: &Model) -> bool {
     let runtime = &model.runtime;
     let on_workers = || model.tasks.iter().filter(|task| matches!(task.place, Place::Worker(_)));
@@ -254,8 +254,8 @@ fn is_ordered(model: &Model, task: usize) -> bool {
     model.tasks[task].reads == Reads::AsRecorded && model.inputs(task).len() > 1
 }
 
-/// The network whose tasks are placed as they would be in another run with the same settings. Replicas that the
-/// runtime moved, or tasks that the user moved, need not be where such a run would place them.
+/// The network whose tasks are placed as they would be in another run with the same settings. Replicas that
+/// the runtime moved, or tasks that the user moved, need not be where such a run would place them.
 pub(super) fn placed_anew(model: &Model) -> Model {
     let mut anew = model.clone();
     place_anew(&mut anew, model.runtime.workers, is_in_turn(model));
@@ -266,14 +266,14 @@ impl Change {
     /// Whether a predicted gain says something. A loss by fewer workers does not: if fewer threads run, each
     /// message takes less time (hyperthreads, caches, memory and spin locks are shared by fewer), which a
     /// recording does not show, so the true loss is smaller by an unknown amount. In each of 20 measured
-    /// changes to fewer workers whose predicted flow differed from the measured flow by 3 % or more, the measured
-    /// flow was higher.
+    /// changes to fewer workers whose predicted flow differed from the measured flow by 3 % or more, the
+    /// measured flow was higher.
     pub(super) fn is_known(&self, model: &Model, gain: f64) -> bool {
         !matches!(self, Change::Workers { workers } if *workers < model.runtime.workers && gain < -NO_LOSS)
     }
 
-    /// Whether all tasks are placed anew in the network after the change, as in another run. What is gained by
-    /// the new places alone is not gained by the change.
+    /// Whether all tasks are placed anew in the network after the change, as in another run. What is gained
+    /// by the new places alone is not gained by the change.
     pub(super) fn places_anew(&self, model: &Model) -> bool {
         match self {
             Change::Workers { .. } | Change::Mapper { .. } | Change::Unplaced => true,
@@ -380,8 +380,8 @@ fn is_in_turn(model: &Model) -> bool {
 }
 
 /// Places tasks as the runtime would for this number of workers: tasks that existed before the start are
-/// mapped again, tasks that are created later are placed near their creators, and each replica of a split goes
-/// to the worker with the least work.
+/// mapped again, tasks that are created later are placed near their creators, and each replica of a split
+/// goes to the worker with the least work.
 fn place_anew(model: &mut Model, workers: usize, in_turn: bool) {
     model.runtime.workers = workers;
     let cut = cut_by_mapper(model);

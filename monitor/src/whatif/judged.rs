@@ -282,8 +282,8 @@ impl Table<'_> {
         self.samples.first().map_or(0, Vec::len)
     }
 
-    /// The share of samples of the bootstrap in which one of the changes `rows` gains the part `share` of what
-    /// the best change gains.
+    /// The share of samples of the bootstrap in which one of the changes `rows` gains the part `share` of
+    /// what the best change gains.
     fn gain_most(&self, rows: &[usize], share: f64) -> f64 {
         let is_as_good = |sample: &usize| {
             let best = self.best(*sample);
@@ -342,9 +342,9 @@ impl Table<'_> {
     }
 
     /// Adds to a verdict its confidence, which is the share of samples with the same verdict, and the best
-    /// changes of the other samples. A verdict of the rules stays the same while one of its changes is as good as
-    /// any other (`share` is [`AS_GOOD`]); a verdict that follows from the best change, while this change is the
-    /// best (`share` is [`ABOUT`]).
+    /// changes of the other samples. A verdict of the rules stays the same while one of its changes is as
+    /// good as any other (`share` is [`AS_GOOD`]); a verdict that follows from the best change, while this
+    /// change is the best (`share` is [`ABOUT`]).
     fn sure_of(&self, report: &mut Report, rows: &[usize], share: f64) {
         if rows.is_empty() {
             return;

@@ -29,12 +29,12 @@
 //! - A box that is often asleep in `read` is assumed to run at the pace of its outside input: then the only
 //!   change tried is to make that box faster. Replicas of a box that sleeps for a lock or in `read` are not
 //!   tried.
-//! - A change with which tasks are placed anew (another number of workers or mapper, replicas, no places) gains
-//!   only what it gains beyond another run of the unchanged network, whose tasks are placed anew as well. Tasks
-//!   that are created during the run are placed as the runtime does: replicas of a split where there is time for
-//!   them, stages of a star on the worker of the star.
-//! - A loss by fewer workers is not predicted: with fewer threads each message takes less time, by an amount that
-//!   the recording does not show.
+//! - A change with which tasks are placed anew (another number of workers or mapper, replicas, no places)
+//!   gains only what it gains beyond another run of the unchanged network, whose tasks are placed anew as
+//!   well. Tasks that are created during the run are placed as the runtime does: replicas of a split where
+//!   there is time for them, stages of a star on the worker of the star.
+//! - A loss by fewer workers is not predicted: with fewer threads each message takes less time, by an amount
+//!   that the recording does not show.
 //! - Gain `= T_before / T_after − 1`, with both times from replays; the interval of the gain comes from a
 //!   bootstrap over 32 parts of the run with equal numbers of messages at the sinks, widened by the replay's
 //!   error: 2 %, and half of its deviation from the recorded run.

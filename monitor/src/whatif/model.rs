@@ -51,8 +51,8 @@ pub(super) enum Place {
 pub(super) enum Origin {
     /// Before the first message: the mapper places the task together with all others.
     Start,
-    /// During the run, but in no replica of a split, such as a stage of a star: the mapper places the task near
-    /// the task that creates it, and it stays there.
+    /// During the run, but in no replica of a split, such as a stage of a star: the mapper places the task
+    /// near the task that creates it, and it stays there.
     Later,
     /// During the run, in a replica of a split: the runtime places the task where there is time for it.
     Replica,

@@ -6,7 +6,8 @@
 //! thread or set of processors (the asymptotic bounds of Denning and Buzen, 1978). The rest of the run's time
 //! (waiting for one another, changing tasks) is assumed to stay the same.
 //!
-//! How sure a prediction is comes from samples in which the times of tasks deviate as they do between two runs.
+//! How sure a prediction is comes from samples in which the times of tasks deviate as they do between two
+//! runs.
 //!
 //! The changes are those that are tried for a recording; they are applied to a model in which no task waits
 //! for another.
@@ -22,13 +23,13 @@ use crate::verdict::{account_is_sure, is_source};
 const UNEXPLAINED: f64 = 0.25;
 /// The number of steps of each task in the model.
 const STEPS: usize = 200;
-/// The largest number of samples, the smallest number of samples that make a confidence, and the largest number
-/// of steps that are replayed for samples.
+/// The largest number of samples, the smallest number of samples that make a confidence, and the largest
+/// number of steps that are replayed for samples.
 const SAMPLES: usize = 40;
 const SAMPLES_MIN: usize = 10;
 const STEPS_DRAWN: usize = 8_000_000;
-/// The relative deviation of a task's time between two runs of the same network, by 124 tasks that were measured
-/// in three runs each (median of their deviations).
+/// The relative deviation of a task's time between two runs of the same network, by 124 tasks that were
+/// measured in three runs each (median of their deviations).
 const FROM_RUN_TO_RUN: f64 = 0.05;
 /// A source that waits for outside input for at least this share of its time counts as running at the pace of
 /// that input.
@@ -88,9 +89,9 @@ fn gains(model: &Model, changes: &[Change], unexplained_ns: f64) -> Vec<Option<f
     changes.iter().map(gain).collect()
 }
 
-/// The gains of the changes in samples in which the tasks' times deviate as they do from run to run, and as the
-/// unexplained part of the run's time allows: there are as many samples as can be replayed soon, or none if
-/// those are too few.
+/// The gains of the changes in samples in which the tasks' times deviate as they do from run to run, and as
+/// the unexplained part of the run's time allows: there are as many samples as can be replayed soon, or none
+/// if those are too few.
 fn drawn(model: &Model, changes: &[Change], unexplained_ns: f64, lasted_ns: f64) -> Vec<Vec<Option<f64>>> {
     let each = (STEPS * model.tasks.len() * changes.len()).max(1);
     let count = (STEPS_DRAWN / each).min(SAMPLES);
