@@ -72,9 +72,12 @@ fn a_report_says_that_diagnose_may_name_another_limit() {
         );
         let page = folder.path().join("page.html");
         report(&["--html", &page.display().to_string()]);
-        let page = std::fs::read_to_string(&page).expect("a page");
-        for of_report in [&by_shares["verdict"]["rule"], &Value::from("by_shares")] {
-            assert!(page.contains(&of_report.to_string()), "{of_report} is on the page, too");
+        let page = flat(&std::fs::read_to_string(&page).expect("a page"));
+        // The page also has the report as text, in which some characters are escaped.
+        let verdict = flat(by_shares["verdict"]["text"].as_str().expect("a sentence"));
+        let verdict = verdict.split(['&', '<', '>', '"', '\'']).next().unwrap_or_default();
+        for wanted in ["This verdict follows from shares of time alone", verdict] {
+            assert!(page.contains(wanted), "{wanted} is on the page, too");
         }
         // The report names another limit only if diagnose says which limit the shares show.
         let verdict = &replayed["verdict"];
