@@ -36,6 +36,58 @@ fn number(value: &Value, name: &str) -> f64 {
     value[name].as_f64().unwrap_or_else(|| panic!("{name} of {value} is a number"))
 }
 
+/// Checks that the confidence of a verdict and the shares of its alternatives add up.
+fn adds_up(verdict: &Value) {
+    if let Some(confidence) = verdict["confidence"].as_f64() {
+        let others = verdict["alternatives"].as_array().expect("a list");
+        let all = confidence + others.iter().map(|other| number(other, "share")).sum::<f64>();
+        assert!((all - 1.0).abs() < 1e-6, "shares of samples are parts of a whole: {verdict}");
+    }
+}
+
+#[test]
+fn a_report_says_that_diagnose_may_name_another_limit() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let notes = |report: &Value| {
+        let notes = report["notes"].as_array().expect("a list").iter();
+        notes.filter(|note| note["code"] == "by_shares").count()
+    };
+    for (name, mode) in [("full", &FULL[..]), ("metrics", &["--monitor", "metrics"])] {
+        let space = recorded(folder.path(), name, 5000, mode);
+        let report = |arguments: &[&str]| {
+            let mut command = Command::new(env!("CARGO_BIN_EXE_thalweg"));
+            let output = command.arg("report").arg(&space).args(arguments).output().expect("thalweg starts");
+            assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+            String::from_utf8(output.stdout).expect("text")
+        };
+        let by_shares: Value = serde_json::from_str(&report(&["--json"])).expect("JSON");
+        let replayed = json(&[&space]);
+        assert_eq!((notes(&by_shares), notes(&replayed)), (1, 0), "mode {name}");
+        assert!(by_shares["replay"].is_null());
+        let flat = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+        let shown = flat(&report(&[]));
+        assert!(
+            shown.contains("This verdict follows from shares of time alone; `thalweg diagnose`"),
+            "{shown}"
+        );
+        let page = folder.path().join("page.html");
+        report(&["--html", &page.display().to_string()]);
+        let page = flat(&std::fs::read_to_string(&page).expect("a page"));
+        // The page also has the report as text, in which some characters are escaped.
+        let verdict = flat(by_shares["verdict"]["text"].as_str().expect("a sentence"));
+        let verdict = verdict.split(['&', '<', '>', '"', '\'']).next().unwrap_or_default();
+        for wanted in ["This verdict follows from shares of time alone", verdict] {
+            assert!(page.contains(wanted), "{wanted} is on the page, too");
+        }
+        // The report names another limit only if diagnose says which limit the shares show.
+        let verdict = &replayed["verdict"];
+        if verdict["rule"] == "replayed" {
+            let overruled = replayed["replay"]["overruled"].as_str().expect("the overruled sentence");
+            assert!(by_shares["verdict"]["text"] == overruled || replayed["phases"] != by_shares["phases"]);
+        }
+    }
+}
+
 #[test]
 fn a_whole_recording_gives_suggestions_or_the_reason_for_none() {
     let folder = tempfile::tempdir().expect("a temporary folder");
@@ -58,11 +110,7 @@ fn a_whole_recording_gives_suggestions_or_the_reason_for_none() {
         assert!(row["how"].as_str().is_some_and(|how| !how.is_empty()), "{row}");
         before = before.min(gain / 0.95);
     }
-    if let Some(confidence) = report["verdict"]["confidence"].as_f64() {
-        let others = report["verdict"]["alternatives"].as_array().expect("a list");
-        let all = confidence + others.iter().map(|other| number(other, "share")).sum::<f64>();
-        assert!((all - 1.0).abs() < 1e-6, "shares of samples are parts of a whole: {}", report["verdict"]);
-    }
+    adds_up(&report["verdict"]);
     // The evidence contains the overruled verdict.
     if let Some(overruled) = replay["overruled"].as_str() {
         let evidence = report["verdict"]["evidence"].to_string();
@@ -79,7 +127,7 @@ fn what_is_no_whole_recording_is_judged_as_ever() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let space = recorded(folder.path(), "space", 500, &["--monitor", "metrics"]);
     let report = json(&[&space]);
-    assert_eq!(report["verdict"]["confidence"], Value::Null);
+    adds_up(&report["verdict"]);
     // Nothing was replayed, but the verdict may differ from that of the rules because of the sums of tasks'
     // times.
     assert_eq!(report["replay"]["replayed_per_s"], Value::Null);

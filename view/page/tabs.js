@@ -264,7 +264,8 @@ function losses(app) {
   const { report, timeline } = app.data;
   const seen = report.window;
   const parts = [table(WORDS.lossesOf, ['', ''], [['events', cell(seen.events, count)], ['lost', cell(seen.lost, count)], ['gaps', cell(seen.gaps, count)], ['malformed', cell(seen.malformed, count)]])];
-  if (seen.complete && report.notes.length === 0) parts.unshift(/** @type {any} */ (make('p', {}, WORDS.none)));
+  const isMissing = (/** @type {any} */ note) => note.code !== 'by_shares';
+  if (seen.complete && !report.notes.some(isMissing)) parts.unshift(/** @type {any} */ (make('p', {}, WORDS.none)));
   if (timeline.gaps.length > 0) parts.push(table(WORDS.gapsOf, [WORDS.from, WORDS.to, WORDS.worker, WORDS.lost], timeline.gaps.slice(0, 500).map((gap) => [cell(gap.from_ns, duration), cell(gap.to_ns, duration), gap.worker === null ? WORDS.unknown : String(gap.worker), cell(gap.lost, count)])));
   if (report.broken.length > 0) parts.push(table(WORDS.brokenOf, [WORDS.stream, WORDS.what, WORDS.writtenCount, WORDS.readCount], report.broken.map((/** @type {any} */ stream) => [stream.name, stream.what, cell(stream.written, count), cell(stream.read, count)])));
   if (report.failures.length > 0) parts.push(table(WORDS.failuresOf, [WORDS.message, WORDS.component, WORDS.at], report.failures.map((/** @type {any} */ failure) => [failure.message, failure.component || WORDS.unknown, cell(failure.at_ns, duration)])));

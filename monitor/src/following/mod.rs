@@ -5,6 +5,6 @@ mod ahead;
 pub(crate) mod analysis;
 pub(crate) mod follower;
 mod gathering;
-mod notes;
+pub(crate) mod notes;
 pub(crate) mod perturb;
 pub(crate) mod windows;

@@ -81,7 +81,24 @@ pub(crate) fn notes(report: &Report, given: &[Note], structure: &Structure) -> V
             format!("Messages are not conserved in {} (listed under broken).", counted(broken, "stream")),
         );
     }
+    if window.state != State::Running && !window.partial && measures_shares(report) {
+        note(
+            BY_SHARES,
+            "This verdict follows from shares of time alone; `thalweg diagnose` also predicts what changes of this run \
+             gain, and names another limit where its relief gains clearly more."
+                .to_owned(),
+        );
+    }
     notes
+}
+
+/// The code of the note on a verdict that follows from shares of time although changes of the run can be
+/// predicted.
+pub(crate) const BY_SHARES: &str = "by_shares";
+
+/// Whether the report has the time that tasks took, from which effects of changes are predicted.
+fn measures_shares(report: &Report) -> bool {
+    report.tasks.iter().any(|task| task.work.busy_ns.is_some())
 }
 
 /// A note that names an account of the report that does not add up, if there is one.

@@ -15,6 +15,7 @@ use super::sums::by_sums;
 use super::{Change, Predicted, Replayed, replayed, runtime};
 use crate::following::analysis::shorten;
 use crate::following::follower::Follower;
+use crate::following::notes::BY_SHARES;
 use crate::following::windows::windows;
 use crate::report::{
     Action, Alternative, Figure, Finding, Replay, Report, State, Suggestion, Task, Verdict, VerdictKind,
@@ -82,6 +83,8 @@ pub fn judged<F: Feed>(feed: &F, how: &Judging) -> Result<Report, Error> {
         let replayed = by_sums(&report, runtime(reader, processors)?);
         judge_by_sums(&mut report, &replayed);
     }
+    // The verdict is now what `thalweg diagnose` makes of the run.
+    report.notes.retain(|note| note.code != BY_SHARES);
     shorten(&mut report, how.top);
     Ok(report)
 }
@@ -134,7 +137,7 @@ pub(super) fn judge(report: &mut Report, replayed: &Replayed, capacity: u64) {
             report.verdict.words.text = format!("{} Over the whole run: {of_all}", ended(&changed));
         }
     } else {
-        table.sure_of(report, &named);
+        table.sure_of(report, &named, AS_GOOD);
         predict_actions(&mut report.verdict.finding, &table);
         table.predict_replicas(&mut report.verdict);
         report.replay = Some(replay);
@@ -164,8 +167,9 @@ fn judge_by_sums(report: &mut Report, replayed: &Replayed) {
     let named = table.named(of_rules);
     let gain = named.iter().map(|&at| answer.changes[at].gain).fold(0.0, f64::max);
     let Some(head) = table.head().filter(|&at| answer.changes[at].gain >= LIMITS) else { return };
-    if gain >= AS_GOOD * answer.changes[head].gain {
-        return table.predict_replicas(&mut report.verdict);
+    if gain >= AS_GOOD * answer.changes[head].gain || table.leads(&named) > 1.0 - SURE {
+        table.predict_replicas(&mut report.verdict);
+        return sure_by_sums(report, &table, &named, AS_GOOD);
     }
     let worth = |at: &usize| answer.changes[*at].gain >= WORTH;
     let rows = std::iter::once(head).chain(table.rows().filter(|&at| at != head)).filter(worth);
@@ -177,7 +181,17 @@ fn judge_by_sums(report: &mut Report, replayed: &Replayed) {
         ..Replay::default()
     };
     overrule(report, replay, &table);
+    let same = table.named_or(&report.verdict.finding, Some(head));
+    sure_by_sums(report, &table, &same, ABOUT);
+}
+
+/// Adds to a verdict its confidence by the samples of a run's sums, and the alternatives to its sentence.
+fn sure_by_sums(report: &mut Report, table: &Table<'_>, rows: &[usize], share: f64) {
     (report.verdict.confidence, report.verdict.alternatives) = (None, Vec::new());
+    if table.samples_count() > 0 {
+        table.sure_of(report, rows, share);
+        time::add_alternatives(&mut report.verdict);
+    }
 }
 
 /// Whether a verdict is of a kind that a replay cannot judge.
@@ -206,9 +220,9 @@ fn overrule(report: &mut Report, replay: Replay, table: &Table<'_>) {
         .words
         .evidence
         .push(format!("by shares of time alone it would be: {sentence}; by this its relief gains {would}"));
-    let head: Vec<usize> = table.head().into_iter().collect();
+    let same = table.named_or(&report.verdict.finding, table.head());
     table.predict_replicas(&mut report.verdict);
-    table.sure_of(report, &head);
+    table.sure_of(report, &same, ABOUT);
 }
 
 /// Adds the predicted gain to each action of a finding that was replayed.
@@ -268,14 +282,27 @@ impl Table<'_> {
         self.samples.first().map_or(0, Vec::len)
     }
 
-    /// The share of samples of the bootstrap in which one of the changes `rows` is as good as the best.
-    fn leads(&self, rows: &[usize]) -> f64 {
+    /// The share of samples of the bootstrap in which one of the changes `rows` gains the part `share` of
+    /// what the best change gains.
+    fn gain_most(&self, rows: &[usize], share: f64) -> f64 {
         let is_as_good = |sample: &usize| {
             let best = self.best(*sample);
-            rows.iter().any(|&at| self.samples[at][*sample] >= AS_GOOD * best)
+            rows.iter().any(|&at| self.samples[at][*sample] >= share * best)
         };
         let count = self.samples_count();
         (0..count).filter(is_as_good).count() as f64 / count.max(1) as f64
+    }
+
+    /// The share of samples of the bootstrap in which one of the changes `rows` is as good as the best.
+    fn leads(&self, rows: &[usize]) -> f64 {
+        self.gain_most(rows, AS_GOOD)
+    }
+
+    /// The changes that a finding asks for, and the change by which the finding was made.
+    fn named_or(&self, found: &Finding, by: Option<usize>) -> Vec<usize> {
+        let mut rows = self.named(found);
+        rows.extend(by.filter(|at| !rows.contains(at)));
+        rows
     }
 
     /// The changes that a finding asks for.
@@ -314,9 +341,11 @@ impl Table<'_> {
         }
     }
 
-    /// Adds to a verdict its confidence, which is the share of samples in which one of the verdict's changes
-    /// is as good as any other, and the best changes of the other samples.
-    fn sure_of(&self, report: &mut Report, rows: &[usize]) {
+    /// Adds to a verdict its confidence, which is the share of samples with the same verdict, and the best
+    /// changes of the other samples. A verdict of the rules stays the same while one of its changes is as
+    /// good as any other (`share` is [`AS_GOOD`]); a verdict that follows from the best change, while this
+    /// change is the best (`share` is [`ABOUT`]).
+    fn sure_of(&self, report: &mut Report, rows: &[usize], share: f64) {
         if rows.is_empty() {
             return;
         }
@@ -324,7 +353,7 @@ impl Table<'_> {
         let mut rest: Vec<(usize, usize)> = Vec::new();
         for sample in 0..self.samples_count() {
             let best = self.best(sample);
-            if rows.iter().any(|&at| self.samples[at][sample] >= AS_GOOD * best) {
+            if rows.iter().any(|&at| self.samples[at][sample] >= share * best) {
                 continue;
             }
             let most =
@@ -343,7 +372,7 @@ impl Table<'_> {
             text: format!("{} gains most", self.changes[at].words),
         };
         let alternatives = rest.iter().map(alternative).collect();
-        report.verdict.confidence = Some(self.leads(rows));
+        report.verdict.confidence = Some(self.gain_most(rows, share));
         report.verdict.alternatives = alternatives;
     }
 }

@@ -29,6 +29,12 @@
 //! - A box that is often asleep in `read` is assumed to run at the pace of its outside input: then the only
 //!   change tried is to make that box faster. Replicas of a box that sleeps for a lock or in `read` are not
 //!   tried.
+//! - A change with which tasks are placed anew (another number of workers or mapper, replicas, no places)
+//!   gains only what it gains beyond another run of the unchanged network, whose tasks are placed anew as
+//!   well. Tasks that are created during the run are placed as the runtime does: replicas of a split where
+//!   there is time for them, stages of a star on the worker of the star.
+//! - A loss by fewer workers is not predicted: with fewer threads each message takes less time, by an amount
+//!   that the recording does not show.
 //! - Gain `= T_before / T_after − 1`, with both times from replays; the interval of the gain comes from a
 //!   bootstrap over 32 parts of the run with equal numbers of messages at the sinks, widened by the replay's
 //!   error: 2 %, and half of its deviation from the recorded run.
@@ -257,15 +263,21 @@ fn predicted(model: &Model, lasted_ns: f64, kept: f64) -> Replayed {
     if answer.refused.is_some() {
         return Replayed { answer, samples: Vec::new(), faster };
     }
+    let anew = replay(&changes::placed_anew(model), PARTS).filter(|anew| anew.lasted_ns < before.lasted_ns);
+    let unchanged = |change: &Change| anew.as_ref().filter(|_| change.places_anew(model)).unwrap_or(&before);
     let mut rows: Vec<(Predicted, Vec<f64>)> = tried(model, changes::candidates(model))
         .into_iter()
         .filter_map(|(change, after)| {
             let after = after?;
-            let samples = samples(&before, &after);
+            let before = unchanged(&change);
+            let samples = samples(before, &after);
             let (least, most) = interval(&samples);
             let wrong = 1.0 + WRONG + MISSED * off.abs();
             let (least, most) = ((1.0 + least) / wrong - 1.0, (1.0 + most) * wrong - 1.0);
             let gain = before.lasted_ns / after.lasted_ns - 1.0;
+            if !change.is_known(model, gain) {
+                return None;
+            }
             let words = change.to_string();
             Some((Predicted { words, change, gain, least: least.min(gain), most: most.max(gain) }, samples))
         })

@@ -1,6 +1,7 @@
 //! The model of a network for replays: its tasks with the cost of each step, its streams, its threads and
 //! processors.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 /// The number in place of a stream for a step that reads nothing.
@@ -45,6 +46,67 @@ pub(super) enum Place {
     OwnThread,
 }
 
+/// The time at which the runtime creates a task, which decides how the runtime places it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Origin {
+    /// Before the first message: the mapper places the task together with all others.
+    Start,
+    /// During the run, but in no replica of a split, such as a stage of a star: the mapper places the task
+    /// near the task that creates it, and it stays there.
+    Later,
+    /// During the run, in a replica of a split: the runtime places the task where there is time for it.
+    Replica,
+}
+
+/// The parts of a network whose tasks are created during the run.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Unfolding {
+    stars: HashSet<String>,
+    splits: HashSet<String>,
+}
+
+impl Unfolding {
+    /// Those among components, which are given by their paths and kinds.
+    pub(super) fn of<'a>(components: impl Iterator<Item = (&'a str, &'a str)>) -> Unfolding {
+        let mut found = Unfolding::default();
+        for (path, kind) in components.filter(|(path, _)| !is_collector(path)) {
+            match kind {
+                "star" => found.stars.insert(path.to_owned()),
+                "split" => found.splits.insert(path.to_owned()),
+                _ => false,
+            };
+        }
+        found
+    }
+
+    /// The origin of the task with this number among the tasks of a component, by the component's path.
+    pub(super) fn origin(&self, component: &str, replica: u64) -> Origin {
+        // The collector behind a split or a star is no part of the replicas or stages.
+        let collected = is_collector(component).then(|| parent(component)).flatten();
+        let within =
+            |parts: &HashSet<String>| ancestors(collected.unwrap_or(component)).any(|at| parts.contains(at));
+        match () {
+            () if within(&self.splits) => Origin::Replica,
+            () if within(&self.stars) || (replica > 0 && self.stars.contains(component)) => Origin::Later,
+            () => Origin::Start,
+        }
+    }
+}
+
+/// Whether a path is that of the collector of a combinator.
+fn is_collector(path: &str) -> bool {
+    path.rsplit('/').next().is_some_and(|last| last.starts_with("collector"))
+}
+
+fn parent(path: &str) -> Option<&str> {
+    path.rsplit_once('/').map(|(before, _)| before)
+}
+
+/// The paths of the components around a component, the innermost first.
+pub(super) fn ancestors(path: &str) -> impl Iterator<Item = &str> {
+    std::iter::successors(parent(path), |path| parent(path))
+}
+
 /// The choice of the input that a task reads next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Reads {
@@ -69,9 +131,7 @@ pub(super) struct Task {
     /// For a task with a thread of its own, the number of messages after which the task shows its writes to
     /// the readers.
     pub(super) shown_after: usize,
-    /// Whether the task existed before the first message, so that the mapper placed the task before the
-    /// network started.
-    pub(super) from_start: bool,
+    pub(super) origin: Origin,
     /// Whether the user chose the task's worker.
     pub(super) is_placed: bool,
     /// The weight that the mapper assigns to the task when it cuts a network into contiguous pieces.

@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use super::changes::BOX_WEIGHT;
-use super::model::{Model, NOTHING, Place, Reads, Runtime, Script, Stream, Task};
+use super::model::{Model, NOTHING, Origin, Place, Reads, Runtime, Script, Stream, Task, Unfolding};
 use crate::composing::dispatch::{Dispatch, For, Wait, What};
 use crate::decoding::events::{Observation, ThreadSampledDoing};
 use crate::decoding::observation::Run;
@@ -139,6 +139,7 @@ struct Called {
     component: String,
     kind: String,
     is_placed: bool,
+    in_replica: bool,
 }
 
 #[derive(Default)]
@@ -387,7 +388,13 @@ impl Recording {
             times,
             on_processor,
             shown_after: (messages as u64).div_ceil(log.dispatches.max(1)) as usize,
-            from_start: log.created.zip(self.begin).is_none_or(|(created, begin)| created <= begin),
+            origin: match log.called.in_replica {
+                true => Origin::Replica,
+                _ if log.created.zip(self.begin).is_none_or(|(created, begin)| created <= begin) => {
+                    Origin::Start
+                }
+                _ => Origin::Later,
+            },
             is_placed: log.called.is_placed,
             weight: log.weight(),
             locked,
@@ -464,12 +471,15 @@ impl Monitor for Recording {
         for task in self.tasks.values() {
             *of_site.entry(task.site).or_default() += 1;
         }
+        let sites = moment.names.sites.values();
+        let unfolding = Unfolding::of(sites.map(|site| (site.path.as_str(), site.kind.as_str())));
         for task in self.tasks.values_mut() {
             let site = moment.names.site(task.site);
             task.called = Called {
                 name: moment.names.task(task.site, task.replica, of_site[&task.site] > 1),
                 // The path of a component inside `A @ 1` contains the word `place`.
                 is_placed: site.path.split('/').any(|part| part.split('#').next() == Some("place")),
+                in_replica: unfolding.origin(&site.path, task.replica) == Origin::Replica,
                 component: site.path,
                 kind: site.kind,
             };

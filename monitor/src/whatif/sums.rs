@@ -6,13 +6,16 @@
 //! thread or set of processors (the asymptotic bounds of Denning and Buzen, 1978). The rest of the run's time
 //! (waiting for one another, changing tasks) is assumed to stay the same.
 //!
+//! How sure a prediction is comes from samples in which the times of tasks deviate as they do between two
+//! runs.
+//!
 //! The changes are those that are tried for a recording; they are applied to a model in which no task waits
 //! for another.
 
-use super::changes::{BOX_WEIGHT, Change, candidates};
-use super::model::{Model, NOTHING, Place, Reads, Runtime, Script, Task};
+use super::changes::{BOX_WEIGHT, Change, candidates, placed_anew};
+use super::model::{Model, NOTHING, Place, Reads, Runtime, Script, Task, Unfolding};
 use super::replay::replay;
-use super::{Predicted, Replayed, WhatIf, refusal};
+use super::{Predicted, Replayed, WhatIf, interval, refusal};
 use crate::report::{self, BusyAccount, Report, State, component_of};
 use crate::verdict::{account_is_sure, is_source};
 
@@ -20,6 +23,14 @@ use crate::verdict::{account_is_sure, is_source};
 const UNEXPLAINED: f64 = 0.25;
 /// The number of steps of each task in the model.
 const STEPS: usize = 200;
+/// The largest number of samples, the smallest number of samples that make a confidence, and the largest
+/// number of steps that are replayed for samples.
+const SAMPLES: usize = 40;
+const SAMPLES_MIN: usize = 10;
+const STEPS_DRAWN: usize = 8_000_000;
+/// The relative deviation of a task's time between two runs of the same network, by 124 tasks that were
+/// measured in three runs each (median of their deviations).
+const FROM_RUN_TO_RUN: f64 = 0.05;
 /// A source that waits for outside input for at least this share of its time counts as running at the pace of
 /// that input.
 const WAITS: f64 = 0.5;
@@ -45,21 +56,64 @@ fn predicted(model: &Model, lasted_ns: f64) -> Replayed {
         use Change::{Faster, Place, Replicas, Unplaced, Workers};
         matches!(change, Faster { .. } | Place { .. } | Replicas { .. } | Workers { .. } | Unplaced)
     };
-    let mut changes: Vec<Predicted> = candidates(model)
-        .into_iter()
-        .filter(is_predictable)
-        .filter_map(|change| {
-            let after = replay(&change.applied(model), 1)?;
-            let gain = lasted_ns / (after.lasted_ns + unexplained_ns).max(1.0) - 1.0;
-            let wrong = 1.0 + unexplained_ns.abs() / lasted_ns;
-            let (least, most) = ((1.0 + gain) / wrong - 1.0, (1.0 + gain) * wrong - 1.0);
-            Some(Predicted { words: change.to_string(), change, gain, least, most })
-        })
-        .collect();
-    changes.sort_by(|a, b| b.gain.total_cmp(&a.gain));
-    let samples = changes.iter().map(|change| vec![change.gain]).collect();
+    let changes: Vec<Change> = candidates(model).into_iter().filter(is_predictable).collect();
+    let gains = gains(model, &changes, unexplained_ns);
+    let drawn = drawn(model, &changes, unexplained_ns, lasted_ns);
+    let mut rows: Vec<(Predicted, Vec<f64>)> = Vec::new();
+    for (at, change) in changes.into_iter().enumerate() {
+        let Some(gain) = gains[at].filter(|&gain| change.is_known(model, gain)) else { continue };
+        let samples: Vec<f64> = drawn.iter().map(|gains| gains[at].unwrap_or(gain)).collect();
+        let wrong = 1.0 + unexplained_ns.abs() / lasted_ns;
+        let (mut least, mut most) = ((1.0 + gain) / wrong - 1.0, (1.0 + gain) * wrong - 1.0);
+        if !samples.is_empty() {
+            let (lower, upper) = interval(&samples);
+            (least, most) = (least.min(lower), most.max(upper));
+        }
+        rows.push((Predicted { words: change.to_string(), change, gain, least, most }, samples));
+    }
+    rows.sort_by(|a, b| b.0.gain.total_cmp(&a.0.gain));
+    let (changes, samples) = rows.into_iter().unzip();
     let answer = WhatIf { refused: None, processors: model.runtime.processors, changes, ..refusal("") };
     Replayed { answer, samples, faster: 1.0 }
+}
+
+/// The gain of each change in the model.
+fn gains(model: &Model, changes: &[Change], unexplained_ns: f64) -> Vec<Option<f64>> {
+    let lasted_ns = |model: &Model| Some((replay(model, 1)?.lasted_ns + unexplained_ns).max(1.0));
+    let Some(before) = lasted_ns(model) else { return vec![None; changes.len()] };
+    let anew = lasted_ns(&placed_anew(model)).map_or(before, |anew| anew.min(before));
+    let gain = |change: &Change| {
+        let before = if change.places_anew(model) { anew } else { before };
+        Some(before / lasted_ns(&change.applied(model))? - 1.0)
+    };
+    changes.iter().map(gain).collect()
+}
+
+/// The gains of the changes in samples in which the tasks' times deviate as they do from run to run, and as
+/// the unexplained part of the run's time allows: there are as many samples as can be replayed soon, or none
+/// if those are too few.
+fn drawn(model: &Model, changes: &[Change], unexplained_ns: f64, lasted_ns: f64) -> Vec<Vec<Option<f64>>> {
+    let each = (STEPS * model.tasks.len() * changes.len()).max(1);
+    let count = (STEPS_DRAWN / each).min(SAMPLES);
+    if count < SAMPLES_MIN {
+        return Vec::new();
+    }
+    let deviation = FROM_RUN_TO_RUN.hypot(unexplained_ns / lasted_ns / 2.0);
+    let mut chance = 1_u64;
+    let mut uniform = || {
+        chance = chance.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (chance >> 11) as f64 / (1_u64 << 53) as f64
+    };
+    let mut sample = || {
+        let mut other = model.clone();
+        for task in &mut other.tasks {
+            // The sum of twelve uniform numbers is nearly normal, with a variance of one.
+            let normal = (0..12).map(|_| uniform()).sum::<f64>() - 6.0;
+            task.times *= (deviation * normal).exp();
+        }
+        gains(&other, changes, unexplained_ns)
+    };
+    (0..count).map(|_| sample()).collect()
 }
 
 /// A model of the tasks with the time that each took, in which no task waits for another; and the duration of
@@ -70,11 +124,13 @@ fn model(report: &Report, runtime: Runtime) -> Result<(Model, f64), &'static str
         return Err("the run is not over");
     }
     let mut model = Model { tasks: Vec::new(), streams: Vec::new(), runtime };
+    let components = report.components.iter();
+    let unfolding = Unfolding::of(components.map(|of| (of.path.as_str(), of.kind.as_str())));
     let mut tasks: Vec<&report::Task> = report.tasks.iter().collect();
     tasks.sort_by_key(|task| task.id.number);
     for task in tasks {
         let busy_ns = task.work.busy_ns.ok_or("the mode does not record what tasks took")?;
-        model.tasks.push(modelled(report, task, busy_ns, lasted_ns));
+        model.tasks.push(modelled(report, &unfolding, task, (busy_ns, lasted_ns)));
     }
     // The report of a run with very many tasks contains only the busiest, which may be too few for a
     // prediction.
@@ -86,7 +142,18 @@ fn model(report: &Report, runtime: Runtime) -> Result<(Model, f64), &'static str
     Ok((model, lasted_ns))
 }
 
-fn modelled(report: &Report, task: &report::Task, busy_ns: f64, lasted_ns: f64) -> Task {
+/// The number of a task among the tasks of its component, as in `net/star[2]`.
+fn number_of(name: &str) -> u64 {
+    let number = name.strip_suffix(']').and_then(|name| name.rsplit_once('['));
+    number.and_then(|(_, number)| number.parse().ok()).unwrap_or(0)
+}
+
+fn modelled(
+    report: &Report,
+    unfolding: &Unfolding,
+    task: &report::Task,
+    (busy_ns, lasted_ns): (f64, f64),
+) -> Task {
     let component = component_of(&task.name);
     let kind = report.components.iter().find(|of| of.path == component).map_or("", |of| of.kind.as_str());
     let account = task.work.account.as_ref().filter(|account| account_is_sure(account));
@@ -112,7 +179,7 @@ fn modelled(report: &Report, task: &report::Task, busy_ns: f64, lasted_ns: f64) 
         times: 1.0,
         on_processor: on_processor.clamp(0.02, 1.0),
         shown_after: STEPS,
-        from_start: !task.name.contains('['),
+        origin: unfolding.origin(component, number_of(&task.name)),
         is_placed: component.split('/').any(|part| part.split('#').next() == Some("place")),
         weight: if kind == "box" { BOX_WEIGHT } else { 1 },
         // A task's wait for a lock keeps the recorded length, because it is not known which tasks share the
@@ -181,5 +248,51 @@ mod tests {
         }
         let waiting = by_sums(&report([0.3, 0.2, 0.1]), runtime());
         assert!(waiting.answer.refused.is_some(), "half of the time nobody works");
+    }
+
+    /// A star on worker 0 whose two stages have a box that is asleep, and a box on worker 1.
+    fn star() -> Report {
+        let mut report = report([0.45, 0.5, 0.1]);
+        let names = ["net/star/w[0]", "net/star/w[1]", "net/c"];
+        for (at, name) in names.into_iter().enumerate() {
+            report.tasks[at].name = name.to_owned();
+            report.components[at].path = component_of(name).to_owned();
+        }
+        let star = Component {
+            path: "net/star".to_owned(),
+            kind: "star".to_owned(),
+            ..report.components[0].clone()
+        };
+        report.components.push(Component { work: Work { busy_ns: Some(1e6), ..Work::default() }, ..star });
+        let mut task = report.tasks[0].clone();
+        (task.id, task.name) = (TaskId::of(0), "net/star[0]".to_owned());
+        task.work.busy_ns = Some(1e6);
+        report.tasks.push(task);
+        report
+    }
+
+    #[test]
+    fn stages_of_a_star_gain_nothing_from_further_workers() {
+        let runtime = Runtime { workers: 4, processors: 8.0, ..Runtime::default() };
+        let replayed = by_sums(&star(), runtime);
+        let more = gain(&replayed, "5 workers");
+        assert!(more.abs() < 0.02, "{more}");
+        assert!(gain(&replayed, "net/star/w twice as fast") > 0.8);
+    }
+
+    #[test]
+    fn samples_show_how_sure_a_gain_is() {
+        let replayed = by_sums(&report([0.6, 0.35, 0.1]), Runtime { workers: 2, ..Runtime::default() });
+        let of = |wanted: &str| {
+            let at = replayed.answer.changes.iter().position(|change| change.words == wanted);
+            let at = at.unwrap_or_else(|| panic!("{wanted}: {:?}", replayed.answer.changes));
+            (&replayed.answer.changes[at], &replayed.samples[at])
+        };
+        let (moved, samples) = of("net/b on worker 1");
+        assert_eq!(samples.len(), SAMPLES);
+        assert!(moved.least < moved.gain && moved.gain < moved.most, "{moved:?}");
+        // A box on a worker with little to do gains nothing in any sample.
+        let (idle, samples) = of("net/c twice as fast");
+        assert!(samples.iter().all(|gain| gain.abs() < 0.01), "{idle:?}: {samples:?}");
     }
 }

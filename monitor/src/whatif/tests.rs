@@ -6,7 +6,7 @@ mod locks_and_moves;
 use std::sync::Arc;
 
 use super::changes::{Change, candidates};
-use super::model::{Model, NOTHING, Place, Reads, Runtime, Script, Stream, Task};
+use super::model::{Model, NOTHING, Origin, Place, Reads, Runtime, Script, Stream, Task};
 use super::replay::{Outcome, replay};
 use proptest::prelude::*;
 
@@ -38,7 +38,7 @@ impl Task {
             times: 1.0,
             on_processor: 1.0,
             shown_after: 1,
-            from_start: true,
+            origin: Origin::Start,
             is_placed: false,
             weight: 1,
             locked: 0.0,

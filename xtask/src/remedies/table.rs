@@ -43,6 +43,21 @@ impl Marks {
         let open = format!("{} ({})", self.1[0] + self.1[1], self.1[1]);
         format!("{right:>6} {partly:>6} {wrong:>6} {misleading:>10} {open:>8}")
     }
+
+    /// The shares of right and of misleading verdicts among the networks with a certain mark and among all.
+    fn shares(&self) -> String {
+        let [right, .., misleading] = self.0;
+        let (certain, open) = (self.0.iter().sum::<u64>(), self.1[0] + self.1[1]);
+        let of = |count: u64, all: u64| 100.0 * count as f64 / all.max(1) as f64;
+        format!(
+            "{} networks, {certain} with a certain mark: right {:.1} % of these (of all, with open ones by their \
+             medians: {:.1} %), misleading {misleading} ({:.1} % of these)",
+            certain + open,
+            of(right, certain),
+            of(right + self.1[1], certain + open),
+            of(misleading, certain)
+        )
+    }
 }
 
 /// The smallest share of right verdicts, by mode, among those with a certain mark.
@@ -92,11 +107,14 @@ pub(super) fn print(journal: &Journal, seeds: Range<u64>, failures: bool) -> Vec
             );
         }
     }
+    for (word, marks) in MODES.into_iter().zip(rows.get("~ all").copied().unwrap_or_default()) {
+        println!("mode {word}: {}", marks.shares());
+    }
     for (word, [healthy, alarms]) in MODES.into_iter().zip(alarms) {
         println!("false alarms, mode {word}: {alarms} of {healthy} healthy networks");
     }
     for word in MODES {
-        repeated(journal, seeds.clone(), word);
+        repeated(journal, seeds.clone(), word, failures);
     }
     if failures {
         for (seed, word, mark, is_open, advice, advised_gain, best, causes) in failed {
@@ -134,7 +152,7 @@ fn missed(all: &[Marks; 2], alarms: [u64; 2]) -> Vec<String> {
 const SURE: f64 = 0.9;
 
 /// Prints in how many of the other recordings of a network the verdict names the same remedy.
-fn repeated(journal: &Journal, seeds: Range<u64>, word: &str) {
+fn repeated(journal: &Journal, seeds: Range<u64>, word: &str, failures: bool) {
     let (mut same, mut doubted, mut other) = (0_u64, 0_u64, 0_u64);
     for seed in seeds {
         let planted = planted(seed);
@@ -146,12 +164,24 @@ fn repeated(journal: &Journal, seeds: Range<u64>, word: &str) {
             match () {
                 () if agree(&advice_of(&planted, again), &advice_of(&planted, verdict)) => same += 1,
                 () if is_unsure(again) || is_unsure(verdict) => doubted += 1,
-                () => other += 1,
+                () => {
+                    other += 1;
+                    if failures {
+                        let of = |verdict| shown(&advice_of(&planted, verdict));
+                        println!(
+                            "  seed {seed} {word}: said {}, and of another recording {}",
+                            of(verdict),
+                            of(again)
+                        );
+                    }
+                }
             }
         }
     }
+    let all = same + doubted + other;
+    let part = 100.0 * (same + doubted) as f64 / all.max(1) as f64;
     println!(
-        "other recordings of the same network, mode {word}: {same} say the same, {doubted} another thing where one of both said that it is not sure, {other} another thing"
+        "other recordings of the same network, mode {word}: {same} of {all} say the same, {doubted} another thing where one of both said that it is not sure, {other} another thing ({part:.1} % the same or not sure)"
     );
 }
 
@@ -253,6 +283,17 @@ fn predictions(journal: &Journal, seeds: Range<u64>, failures: bool) {
 #[cfg(test)]
 mod tests {
     use super::{Marks, missed};
+
+    #[test]
+    fn shares_count_certain_marks_and_all_networks() {
+        let shares = Marks([6, 1, 0, 1], [1, 1]).shares();
+        assert_eq!(
+            shares,
+            "10 networks, 8 with a certain mark: right 75.0 % of these (of all, with open ones by their medians: \
+             70.0 %), misleading 1 (12.5 % of these)"
+        );
+        assert!(Marks::default().shares().starts_with("0 networks"));
+    }
 
     #[test]
     fn goals_that_are_missed_are_named() {

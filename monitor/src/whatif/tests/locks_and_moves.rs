@@ -1,6 +1,7 @@
 //! Replays with shared locks, stealing workers, placements and mappers, compared with results computed by
 //! hand.
 
+use super::super::predicted;
 use super::*;
 
 /// Tasks that exchange no messages, all on the first of `workers` workers.
@@ -72,4 +73,84 @@ fn the_mapper_cuts_by_what_it_expects_of_tasks() {
     }
     let anew = Change::Mapper { in_turn: false }.applied(&model);
     assert_eq!(places(&anew), [0, 0, 0, 1].map(Place::Worker), "replicas will stand before the last");
+}
+
+/// A star on the first of two workers, with three stages that were created during the run, and a task on the
+/// other worker.
+fn star() -> Model {
+    let mut model = apart(&[10.0, 10e3, 10e3, 10e3, 1e3], 100, 2);
+    for (task, component) in model.tasks.iter_mut().zip(["star", "star/w", "star/w", "star/w", "last"]) {
+        task.component = component.to_owned();
+        task.origin = if component == "star/w" { Origin::Later } else { Origin::Start };
+    }
+    model.tasks[4].place = Place::Worker(1);
+    model
+}
+
+#[test]
+fn stages_of_a_star_stay_on_its_worker_and_replicas_of_a_split_are_spread() {
+    let mut model = star();
+    let gain =
+        |model: &Model, change: Change| run(model).lasted_ns / run(&change.applied(model)).lasted_ns - 1.0;
+    for workers in [3, 4] {
+        let gain = gain(&model, Change::Workers { workers });
+        assert!(gain.abs() < 0.05, "the stages go to one worker of {workers}, too: {gain}");
+    }
+    let in_turn = gain(&model, Change::Mapper { in_turn: true });
+    assert!(in_turn > 0.4, "in turn, the stages go to both workers: {in_turn}");
+    for task in model.tasks.iter_mut().filter(|task| task.origin == Origin::Later) {
+        (task.component, task.origin) = ("split/w".to_owned(), Origin::Replica);
+    }
+    let spread = gain(&model, Change::Workers { workers: 4 });
+    assert!(spread > 1.5, "each replica has a worker: {spread}");
+}
+
+#[test]
+fn a_loss_by_fewer_workers_is_not_predicted() {
+    let alike = line(&vec![vec![10e3; 400]; 2], &[64]);
+    let words = |model: &Model| {
+        let replayed = predicted(model, run(model).lasted_ns, 0.0);
+        replayed.answer.changes.into_iter().map(|row| row.words).collect::<Vec<_>>()
+    };
+    assert!(!words(&alike).contains(&"1 worker".to_owned()), "half of the flow is lost, or less");
+    // One worker suffices if the other has nearly nothing to do.
+    let idle = line(&[vec![10.0; 400], vec![10e3; 400]], &[64]);
+    assert!(words(&idle).contains(&"1 worker".to_owned()));
+}
+
+#[test]
+fn more_stages_than_a_block_go_on_to_the_next_worker() {
+    let mut model = apart(&[10e3; 18], 2, 3);
+    // The mapper places a single task on the middle worker.
+    model.tasks[0].place = Place::Worker(1);
+    model.tasks[1..].iter_mut().for_each(|task| task.origin = Origin::Later);
+    for task in &mut model.tasks[1..] {
+        task.component = "t0/w".to_owned();
+    }
+    let anew = super::super::changes::placed_anew(&model);
+    let on = |worker| anew.tasks[1..].iter().filter(|task| task.place == Place::Worker(worker)).count();
+    let first = match anew.tasks[0].place {
+        Place::Worker(worker) => worker,
+        Place::OwnThread => panic!("{anew:?}"),
+    };
+    assert_eq!([0, 1, 2].map(|step| on((first + step) % 3)), [8, 8, 1]);
+}
+
+#[test]
+fn what_other_places_alone_gain_is_not_the_gain_of_a_worker() {
+    // The user moved all four tasks to one worker; another run of the same network would divide them.
+    let mut model = line(&vec![vec![10e3; 400]; 4], &[64; 3]);
+    model.runtime = Runtime { workers: 2, quantum: 8, ..Runtime::default() };
+    for task in &mut model.tasks {
+        (task.place, task.weight) = (Place::Worker(0), 8);
+    }
+    model.tasks.iter_mut().for_each(|task| task.on_processor = 0.5);
+    let replayed = predicted(&model, run(&model).lasted_ns, 0.0);
+    let gain = |wanted: &str| {
+        let row = replayed.answer.changes.iter().find(|row| row.words == wanted);
+        row.unwrap_or_else(|| panic!("{wanted}: {:?}", replayed.answer.changes)).gain
+    };
+    assert!(gain("t3 on worker 1") > 0.2);
+    // Two workers with two tasks each halve the time; with three workers, one still has two tasks.
+    assert!(gain("3 workers").abs() < 0.05, "{}", gain("3 workers"));
 }
