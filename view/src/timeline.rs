@@ -8,11 +8,12 @@
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use thalweg_monitor::events::{self, DecidedWhat};
 use thalweg_monitor::{Batch, Dispatch, For, IdMap, Moment, Monitor, Observation, Report, Role, Wait, What};
 
+use crate::decisions::{DECISIONS_MAX, decided};
 use crate::lanes::{Decided, GapPage, NONE, Process, Spans, TaskLane, TimelinePage, WorkerLane};
 use crate::levels::{KnownTask, Levels};
+use crate::links::{COUNTED, Links};
 use crate::summary::{STATES, State, Summary};
 
 /// The largest number of tasks with a lane of their own.
@@ -28,8 +29,6 @@ const LANE_CELLS_LIVE: u64 = 1 << 8;
 const WIDTH: u64 = 1 << 12;
 /// The largest number of gaps that are kept; further gaps are merged into the last one.
 const GAPS_MAX: usize = 2000;
-/// The largest number of tuners' decisions that are kept.
-const DECISIONS_MAX: usize = 10_000;
 /// The largest number of cells that are written for all lanes together.
 const CELLS_WRITTEN: usize = 1 << 18;
 /// The number in place of a lane's for a worker's spans in which no task ran.
@@ -57,6 +56,7 @@ pub struct Timeline {
     entries: Sample,
     /// The decisions of tuners, with ticks as times.
     decisions: Vec<Decided>,
+    links: Links,
     page: TimelinePage,
 }
 
@@ -216,6 +216,7 @@ impl Timeline {
             gaps: Vec::new(),
             entries: Sample::default(),
             decisions: Vec::new(),
+            links: Links::default(),
             page: TimelinePage::default(),
         }
     }
@@ -497,6 +498,7 @@ impl Timeline {
             sums: Vec::new(),
         });
         let called = called.collect();
+        self.page.links = self.links.page(moment);
         self.drawn(zero, called)
     }
 
@@ -577,6 +579,7 @@ impl Timeline {
                 .map(|of| Decided { at_ns: ns(of.at_ns as u64), ..of.clone() })
                 .collect(),
             spans: self.columns(exact_from, zero, ns_per_tick),
+            links: self.page.links.clone(),
         }
     }
 
@@ -652,42 +655,15 @@ impl Timeline {
     }
 }
 
-/// A tuner's decision, with its time in ticks.
-fn decided(batch: &Batch<'_>, time: u64, of: &events::Decided) -> Decided {
-    let known = |figure: f64| figure.is_finite().then_some(figure);
-    let text = |text| batch.text(text).to_owned();
-    Decided {
-        number: of.number,
-        at_ns: time as f64,
-        what: match of.what {
-            DecidedWhat::Began => "began",
-            DecidedWhat::Changed => "changed",
-            DecidedWhat::Tried => "tried",
-            DecidedWhat::Kept => "kept",
-            DecidedWhat::TakenBack => "taken back",
-            DecidedWhat::Undone => "undone",
-            DecidedWhat::Pinned => "pinned",
-            DecidedWhat::Advised => "advised",
-            DecidedWhat::Ended => "ended",
-            DecidedWhat::Unknown => "?",
-        }
-        .to_owned(),
-        change: text(of.change),
-        model: text(of.model),
-        predicted: known(of.predicted),
-        gain: known(of.gain).and_then(|mean| Some([mean, known(of.least)?, known(of.most)?])),
-        why: text(of.why),
-    }
-}
-
 /// The kinds of event from which a timeline is made.
-const WANTED: [&str; 6] = [
+const WANTED: [&str; 7] = [
     "run.dispatch",
     "run.wait",
     "exec.worker_waiting",
     "exec.worker_resumed",
     "exec.worker_parked",
     "tuner.decided",
+    COUNTED,
 ];
 
 impl Monitor for Timeline {
@@ -711,12 +687,14 @@ impl Monitor for Timeline {
                 What::Runtime(Observation::Decided(of)) if self.decisions.len() < DECISIONS_MAX => {
                     self.decisions.push(decided(batch, item.time, &of));
                 }
+                What::Other { .. } => self.links.take(batch, item),
                 _ => {}
             }
         }
     }
 
     fn restart(&mut self, time: u64) {
+        self.links.restart();
         if !self.how.remembers {
             *self = Timeline { begin: Some(time), end: time, ..Timeline::new(self.how.spans_max) };
         }

@@ -8,23 +8,30 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use hyper::body::Bytes;
-use thalweg_monitor::{Follower, State};
+use thalweg_monitor::{Follower, Report, State};
 use thalweg_space::reader::{PathFeed, SpaceReader};
 use thalweg_view::names::json;
 use thalweg_view::{Applied, Changes, Json, Live, Page, Setting, TimelinePage};
 use tokio::sync::watch;
 
 use crate::commands::look::Sort;
-use crate::commands::report::lanes::{Clocks, Lanes, Processes, detail};
+use crate::commands::report::lanes::{Clocks, Lanes, Processes, detail, part};
 use crate::commands::report::page::{self, TOP};
 use crate::commands::report::text::{self, View};
 use crate::failure::Failure;
 
 /// The number of single spans in a message to the page; the page requests the spans of a window.
-const SPANS_SENT: usize = 1_000;
-/// The interval at which a live run is read; even if the run suddenly becomes fast, its elements hold the
-/// events of a longer time.
-const LOOK_EVERY: Duration = Duration::from_millis(50);
+const SPANS_SENT: usize = 256;
+/// The longest interval at which a live run is read; even if the run suddenly becomes fast, its elements hold
+/// the events of a longer time. While a run records [`MANY`] events or more in that interval, it is read more
+/// often.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+const LOOK_OFTEN: Duration = Duration::from_millis(50);
+const MANY: u64 = 10_000;
+/// The interval at which the server finds out whether the run's process lives.
+const ALIVE_EVERY: Duration = Duration::from_millis(250);
+/// The interval at which the server finds out how much processor time it has taken.
+const SPENT_EVERY: Duration = Duration::from_secs(1);
 
 /// The present page, as server-sent events.
 #[derive(Clone)]
@@ -121,6 +128,16 @@ impl Measured {
         detail(&self.path, &processes, from, to).map_err(|failure| failure.text())
     }
 
+    /// The report on the time between two times of the page; `None` if the run goes on, or if that time has too
+    /// many events. The call may take long.
+    pub(super) fn report(&self, from: f64, to: f64) -> Result<Option<Report>, String> {
+        let processes = match &*self.known() {
+            Known::Over(processes) => Arc::clone(processes),
+            Known::Nothing | Known::Live(_) => return Ok(None),
+        };
+        part(&self.path, &processes, (from, to), TOP).map_err(|failure| failure.text())
+    }
+
     fn known(&self) -> std::sync::MutexGuard<'_, Known> {
         self.lanes.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
@@ -162,6 +179,7 @@ pub(super) fn begin(path: &Path, every: Duration, window: Duration) -> Result<Ar
             sent: Arc::default(),
             drawn: Arc::default(),
             changes: 0,
+            spent: None,
         }
         .run()
     };
@@ -185,6 +203,8 @@ struct Screen {
     drawn: Arc<TimelinePage>,
     /// The number of changes that had been applied when the settings were last read.
     changes: u64,
+    /// The processor time that this process had taken, in seconds, and when that was read.
+    spent: Option<(Instant, f64)>,
 }
 
 impl Screen {
@@ -232,9 +252,16 @@ impl Screen {
         let settings = SpaceReader::open(&self.path).ok();
         let mut page: Option<Page> = None;
         let mut window_began = Instant::now();
+        let mut alive_at = Instant::now();
         loop {
             let running = follower.is_running();
-            follower.poll();
+            let mut taken = match alive_at.elapsed() >= ALIVE_EVERY {
+                true => {
+                    alive_at = Instant::now();
+                    follower.poll()
+                }
+                false => follower.poll_events(),
+            };
             let is_over = window_began.elapsed() >= self.window;
             let is_wanted = page.is_none() || self.measured.viewers.load(Ordering::Relaxed) > 0 || !running;
             if is_wanted {
@@ -265,10 +292,15 @@ impl Screen {
                 window_began = Instant::now();
             }
             let until = Instant::now() + self.every;
-            while let Some(left) = until.checked_duration_since(Instant::now()).filter(|left| !left.is_zero())
-            {
-                thread::sleep(left.min(LOOK_EVERY));
-                follower.poll();
+            loop {
+                let look = if taken >= MANY { LOOK_OFTEN } else { LOOK_EVERY };
+                let left = until.saturating_duration_since(Instant::now());
+                thread::sleep(left.min(look));
+                // The next turn of the outer loop reads the events again.
+                if left <= look {
+                    break;
+                }
+                taken = follower.poll_events();
             }
         }
     }
@@ -351,13 +383,15 @@ impl Screen {
 
     fn live_of(&mut self, running: bool) -> Live {
         self.sequence += 1;
-        let spent = processor_seconds().unwrap_or(0.0);
+        let known = self.spent.filter(|(at, _)| at.elapsed() < SPENT_EVERY);
+        let (at, spent) = known.unwrap_or_else(|| (Instant::now(), processor_seconds().unwrap_or(0.0)));
+        self.spent = Some((at, spent));
         let applied = self.measured.applied.lock().unwrap_or_else(std::sync::PoisonError::into_inner).clone();
         Live {
             running,
             sequence: self.sequence,
             applied,
-            cost_share: spent / self.begun.elapsed().as_secs_f64().max(1e-3),
+            cost_share: spent / (at - self.begun).as_secs_f64().max(1e-3),
         }
     }
 }

@@ -141,9 +141,12 @@ async fn answer(site: &Arc<Site>, request: Request<Incoming>, stuck: Arc<Notify>
             Some(page) => typed(StatusCode::OK, "application/json", page.whole.json()),
             None => plain(StatusCode::SERVICE_UNAVAILABLE, "nothing was measured yet"),
         },
-        (&Method::GET, "/timeline") => {
+        (&Method::GET, path @ ("/timeline" | "/report")) => {
             let time = |name| parameter(query, name)?.parse().ok().filter(|ns: &f64| ns.is_finite());
             match (time("from"), time("to")) {
+                (Some(from), Some(to)) if from < to && path == "/report" => {
+                    read(site, move |site| site.measured.report(from, to)).await
+                }
                 (Some(from), Some(to)) if from < to => {
                     read(site, move |site| Ok(Some(site.measured.detail(from, to)?))).await
                 }
@@ -158,6 +161,10 @@ async fn answer(site: &Arc<Site>, request: Request<Incoming>, stuck: Arc<Notify>
             let none = || Bytes::from_static(b"null");
             typed(StatusCode::OK, "application/json", site.other.clone().unwrap_or_else(none))
         }
+        (&Method::GET, path) if path.starts_with("/docs/") => match document(path) {
+            Some(text) => plain(StatusCode::OK, text),
+            None => plain(StatusCode::NOT_FOUND, "the program does not contain this page of the documentation"),
+        },
         (&Method::GET, "/story") => story_of(site, parameter(query, "message").unwrap_or_default()).await,
         (&Method::POST, path @ ("/apply" | "/undo")) => {
             let is_json = |kind: &HeaderValue| kind.as_bytes().starts_with(b"application/json");
@@ -176,11 +183,24 @@ async fn answer(site: &Arc<Site>, request: Request<Incoming>, stuck: Arc<Notify>
         }
         (
             _,
-            "/" | "/events" | "/page.json" | "/timeline" | "/calls" | "/other" | "/story" | "/apply"
+            "/" | "/events" | "/page.json" | "/timeline" | "/report" | "/calls" | "/other" | "/story" | "/apply"
             | "/undo",
         ) => plain(StatusCode::METHOD_NOT_ALLOWED, "not in this way"),
         _ => plain(StatusCode::NOT_FOUND, "there is nothing here"),
     }
+}
+
+/// The pages of the documentation to which the page's help refers.
+fn document(path: &str) -> Option<&'static str> {
+    Some(match path {
+        "/docs/nodes.md" => include_str!("../../../../docs/nodes.md"),
+        "/docs/probes.md" => include_str!("../../../../docs/probes.md"),
+        "/docs/report.md" => include_str!("../../../../docs/report.md"),
+        "/docs/settings.md" => include_str!("../../../../docs/settings.md"),
+        "/docs/tuning.md" => include_str!("../../../../docs/tuning.md"),
+        "/docs/view.md" => include_str!("../../../../docs/view.md"),
+        _ => return None,
+    })
 }
 
 /// Whether the request names this server's own address as its host.
