@@ -1,7 +1,7 @@
 //! The page of a run, which `thalweg report --html` writes and `thalweg view` serves.
 
 use std::collections::HashMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use thalweg_host::amount::Span;
 use thalweg_host::settings::{range, written};
@@ -120,10 +120,7 @@ fn page(path: &Path, window: Option<Span>, top: usize) -> Result<(Page, Processe
     let (report, lanes, clocks) = measured(path, window, top)?;
     let text = text::plain(&report, View { top, sort: Sort::Load });
     let mut page = Page::of(report, text, lanes.page(&clocks));
-    page.settings = SpaceReader::open(path)
-        .and_then(|reader| reader.settings())
-        .map(|all| settings(&all))
-        .unwrap_or_default();
+    page.settings = PathFeed::open(path).map(|feed| settings(&feed)).unwrap_or_default();
     // A page about a part of the run shows no paths of messages, because their times count from the beginning
     // of the run, and no calls, because calls are analysed for the whole run only.
     if window.is_none() {
@@ -162,7 +159,7 @@ pub(crate) fn calls_of(path: &Path) -> Option<CallsPage> {
 }
 
 /// Converts the times of messages of a session's processes from times of the process to times of the page.
-fn later(stories: &mut [MessageStory], later: &[f64]) {
+pub(crate) fn later(stories: &mut [MessageStory], later: &[f64]) {
     for one in stories {
         let number: Option<usize> =
             one.story.message.split_once('/').and_then(|(number, _)| number.parse().ok());
@@ -195,17 +192,32 @@ fn message_stories(
     Ok(kept.map(|story| MessageStory { times: times.remove(story.message.as_str()), story }).collect())
 }
 
-/// Settings formatted for people.
-pub(crate) fn settings(all: &[SettingView]) -> Vec<Setting> {
-    let unit = |setting: &SettingView| {
-        if setting.unit.is_empty() { String::new() } else { format!(" {}", setting.unit) }
+/// The settings of a run, formatted for people. In a session each name begins with the number of its process,
+/// as the ids of tasks do.
+pub(crate) fn settings(feed: &impl Feed) -> Vec<Setting> {
+    let of = |(at, space): (usize, &SpaceReader)| {
+        let number = if feed.is_single() { String::new() } else { format!("{}/", at + 1) };
+        let all = space.settings().unwrap_or_default();
+        all.into_iter().map(|setting| shown(&number, &setting)).collect::<Vec<_>>()
     };
-    let each = all.iter().map(|setting| Setting {
-        name: setting.name.clone(),
+    feed.spaces().iter().enumerate().flat_map(of).collect()
+}
+
+fn shown(number: &str, setting: &SettingView) -> Setting {
+    let unit = if setting.unit.is_empty() { String::new() } else { format!(" {}", setting.unit) };
+    Setting {
+        name: format!("{number}{}", setting.name),
         value: written(setting, setting.value),
         default: written(setting, setting.default),
-        range: format!("{}{}", range(setting), unit(setting)),
+        range: format!("{}{unit}", range(setting)),
         about: setting.doc.clone(),
-    });
-    each.collect()
+    }
+}
+
+/// The space whose setting has this name on the page of `path`, and the setting's name in that space.
+pub(crate) fn owner<'a>(path: &Path, setting: &'a str) -> Option<(PathBuf, &'a str)> {
+    let (number, name) = setting.split_once('/')?;
+    let place = number.parse::<usize>().ok()?.checked_sub(1)?;
+    let feed = PathFeed::open(path).ok().filter(|feed| !feed.is_single())?;
+    Some((feed.spaces().get(place)?.path().to_owned(), name))
 }

@@ -247,7 +247,8 @@ impl Screen {
 /// A tuner's decision as a line: its number and time, what it did, what that brought, and why.
 fn decision(of: &Decided) -> String {
     let sign = |part: f64| if part < 0.0 { '−' } else { '+' };
-    let gain = of.gain.map(|[mean, ..]| format!(" ({}{})", sign(mean), share(mean.abs()))).unwrap_or_default();
+    let gain =
+        of.gain.map(|[mean, ..]| format!(" ({}{})", sign(mean), share(mean.abs()))).unwrap_or_default();
     let about = [&of.change[..], &of.why].into_iter().filter(|text| !text.is_empty());
     let about = about.collect::<Vec<_>>().join(": ");
     visible(&format!("{:>4} {:>8} {}{gain} {about}", of.number, duration(of.at_ns), of.what))
@@ -286,7 +287,8 @@ mod tests {
     fn every_size_shows_the_verdict_the_components_and_the_workers() {
         let report = report();
         for (width, height) in [(80, 24), (120, 50), (40, 12), (20, 5), (1, 1)] {
-            let text = drawn(&mut Screen::new(report.clone(), false, Decisions::default()), width, height).join("\n");
+            let text = drawn(&mut Screen::new(report.clone(), false, Decisions::default()), width, height)
+                .join("\n");
             if width < 40 {
                 continue;
             }

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use hyper::body::Bytes;
 use thalweg_monitor::{Follower, Report, State};
-use thalweg_space::reader::{PathFeed, SpaceReader};
+use thalweg_space::reader::{Feed, PathFeed};
 use thalweg_view::names::json;
 use thalweg_view::{Applied, Changes, Json, Live, Page, Setting, TimelinePage};
 use tokio::sync::watch;
@@ -28,8 +28,9 @@ const SPANS_SENT: usize = 256;
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 const LOOK_OFTEN: Duration = Duration::from_millis(50);
 const MANY: u64 = 10_000;
-/// The interval at which the server finds out whether the run's process lives.
-const ALIVE_EVERY: Duration = Duration::from_millis(250);
+/// The interval at which the server finds out whether the run's process lives, which takes as long as to read
+/// and analyse a hundred events.
+const ALIVE_EVERY: Duration = Duration::from_secs(1);
 /// The interval at which the server finds out how much processor time it has taken.
 const SPENT_EVERY: Duration = Duration::from_secs(1);
 
@@ -136,6 +137,17 @@ impl Measured {
             Known::Nothing | Known::Live(_) => return Ok(None),
         };
         part(&self.path, &processes, (from, to), TOP).map_err(|failure| failure.text())
+    }
+
+    /// For each process, the time from the beginning of the first process to its own beginning, in nanoseconds.
+    pub(super) fn later(&self) -> Vec<f64> {
+        match &*self.known() {
+            Known::Nothing => Vec::new(),
+            Known::Over(processes) => processes.iter().map(|(later, _)| *later).collect(),
+            Known::Live(lanes) => {
+                PathFeed::open(&self.path).map_or(Vec::new(), |feed| lanes.later(&Clocks::of(&feed)))
+            }
+        }
     }
 
     fn known(&self) -> std::sync::MutexGuard<'_, Known> {
@@ -249,7 +261,6 @@ impl Screen {
         }
         follower.poll();
         *self.measured.known() = Known::Live(lanes.clone());
-        let settings = SpaceReader::open(&self.path).ok();
         let mut page: Option<Page> = None;
         let mut window_began = Instant::now();
         let mut alive_at = Instant::now();
@@ -271,13 +282,13 @@ impl Screen {
                     Some(page) if running && !is_over => {
                         lanes.go_on();
                         let timeline = lanes.page(&Clocks::of(follower.feed()));
-                        self.go_on(page, timeline, settings.as_ref());
+                        self.go_on(page, timeline, follower.feed());
                     }
                     _ => {
                         if let Ok(report) = follower.report() {
                             let text = text::plain(&report, View { top: TOP, sort: Sort::Load });
                             let mut next = Page::of(report, text, lanes.page(&Clocks::of(follower.feed())));
-                            next.settings = settings_of(settings.as_ref());
+                            next.settings = page::settings(follower.feed());
                             self.show(&next, running);
                             page = Some(next);
                         }
@@ -313,11 +324,11 @@ impl Screen {
     }
 
     /// Sends a page in which only the timeline has changed, and the settings if a setting was changed.
-    fn go_on(&mut self, page: &mut Page, timeline: TimelinePage, settings: Option<&SpaceReader>) {
+    fn go_on(&mut self, page: &mut Page, timeline: TimelinePage, feed: &impl Feed) {
         let mut fields = Arc::clone(&self.sent);
         let changes = self.measured.changes.load(Ordering::Acquire);
         if std::mem::replace(&mut self.changes, changes) != changes {
-            page.settings = settings_of(settings);
+            page.settings = page::settings(feed);
             let Ok(written) = json(&page.settings) else { return };
             let mut new = Vec::clone(&fields);
             new.iter_mut()
@@ -394,10 +405,6 @@ impl Screen {
             cost_share: spent / (at - self.begun).as_secs_f64().max(1e-3),
         }
     }
-}
-
-fn settings_of(reader: Option<&SpaceReader>) -> Vec<Setting> {
-    reader.and_then(|reader| reader.settings().ok()).map(|all| page::settings(&all)).unwrap_or_default()
 }
 
 /// Processor time of this process, in seconds.

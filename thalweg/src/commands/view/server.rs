@@ -163,7 +163,9 @@ async fn answer(site: &Arc<Site>, request: Request<Incoming>, stuck: Arc<Notify>
         }
         (&Method::GET, path) if path.starts_with("/docs/") => match document(path) {
             Some(text) => plain(StatusCode::OK, text),
-            None => plain(StatusCode::NOT_FOUND, "the program does not contain this page of the documentation"),
+            None => {
+                plain(StatusCode::NOT_FOUND, "the program does not contain this page of the documentation")
+            }
         },
         (&Method::GET, "/story") => story_of(site, parameter(query, "message").unwrap_or_default()).await,
         (&Method::POST, path @ ("/apply" | "/undo")) => {
@@ -183,8 +185,8 @@ async fn answer(site: &Arc<Site>, request: Request<Incoming>, stuck: Arc<Notify>
         }
         (
             _,
-            "/" | "/events" | "/page.json" | "/timeline" | "/report" | "/calls" | "/other" | "/story" | "/apply"
-            | "/undo",
+            "/" | "/events" | "/page.json" | "/timeline" | "/report" | "/calls" | "/other" | "/story"
+            | "/apply" | "/undo",
         ) => plain(StatusCode::METHOD_NOT_ALLOWED, "not in this way"),
         _ => plain(StatusCode::NOT_FOUND, "there is nothing here"),
     }
@@ -351,7 +353,9 @@ async fn story_of(site: &Arc<Site>, message: String) -> Answer {
         let id: MessageId = message.parse().map_err(|error| format!("{error}"))?;
         let feed = ScopeFeed::of(&site.path).map_err(|error| error.to_string())?;
         let story = story(&feed, id).map_err(|error| error.to_string())?;
-        Ok(story.map(|story| MessageStory { times: None, story }))
+        let mut found = story.map(|story| MessageStory { times: None, story });
+        page::later(found.as_mut_slice(), &site.measured.later());
+        Ok(found)
     })
     .await
 }
@@ -415,9 +419,12 @@ fn undo(site: &Site, asked: Value) -> Result<(), String> {
 
 fn changed(site: &Site, setting: &str, value: &str) -> Result<(String, Option<Undo>), String> {
     let text = |error: thalweg_host::Error| thalweg_host::chain(&error);
-    let run = LiveRun::open(&site.path).map_err(text)?.called("thalweg view");
-    let changed = run.change(setting, value, None).map_err(text)?;
-    Ok((change_text(&changed, setting), changed.undo(setting)))
+    let owner = page::owner(&site.path, setting);
+    let (path, name) = owner.as_ref().map_or((&site.path, setting), |(path, name)| (path, name));
+    let run = LiveRun::open(path).map_err(text)?.called("thalweg view");
+    let changed = run.change(name, value, None).map_err(text)?;
+    let undo = changed.undo(name).map(|undo| Undo { setting: setting.to_owned(), ..undo });
+    Ok((change_text(&changed, name), undo))
 }
 
 #[cfg(test)]
