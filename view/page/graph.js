@@ -8,6 +8,8 @@ import { make, byId, canvasOf, button, colours, prepared, shortened } from './do
 
 /** A network of more nodes is first shown with its nets folded. */
 const NODES_SHOWN = 400;
+/** The least and the greatest height of the drawing, in pixels of the page. */
+const [HEIGHT_MIN, HEIGHT_MAX] = [180, 340];
 /** Waiting of less than this share of all waiting is not outlined. */
 const CRITICAL_MIN = 0.02;
 
@@ -65,10 +67,13 @@ export class Graph {
       button(WORDS.print, () => window.print()), button(WORDS.theme, () => this.app.theme()), button(WORDS.help, () => this.app.help()));
     byId('graph-tools').replaceChildren(...tools);
   }
+  /** Shows the whole network; the drawing is only as high as that needs. */
   fit() {
-    const [width, height] = [this.canvas.clientWidth, this.canvas.clientHeight];
-    const network = this.network;
-    this.scale = Math.min(1.4, (width - 24) / Math.max(network.width, 1), (height - 24) / Math.max(network.height, 1));
+    const { network, canvas } = this;
+    const width = canvas.clientWidth;
+    this.scale = Math.min(1.4, (width - 24) / Math.max(network.width, 1), (HEIGHT_MAX - 24) / Math.max(network.height, 1));
+    const height = Math.round(Math.max(HEIGHT_MIN, Math.min(HEIGHT_MAX, network.height * this.scale + 60)));
+    canvas.style.height = `${height}px`;
     this.x = (width - network.width * this.scale) / 2;
     this.y = (height - network.height * this.scale) / 2;
   }

@@ -166,7 +166,9 @@ export class App {
     this.draw();
     this.graphLater();
     clearTimeout(this.looking);
-    this.looking = setTimeout(() => { this.look(); this.askReport(); }, 80);
+    this.looking = setTimeout(() => this.look(), 80);
+    clearTimeout(this.asking);
+    this.asking = setTimeout(() => this.askReport(), 400);
   }
   /** @param {string|null} path */
   choose(path) {

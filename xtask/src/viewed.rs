@@ -189,7 +189,7 @@ impl Bench {
             skipped(what, "no Chromium");
             return Ok(());
         };
-        let run = Live::start(&self.folder.join("live"), &[])?;
+        let run = Live::start(&self.folder.join("live"), "2", &[])?;
         std::thread::sleep(Duration::from_secs(2));
         let mut took = Vec::new();
         for _ in 0..self.rounds {
@@ -323,7 +323,7 @@ impl Bench {
             ("as fast as it can", &[]),
         ];
         for (what, more) in rates {
-            let run = Live::start(&self.folder.join("live"), more)?;
+            let run = Live::start(&self.folder.join("live"), "2", more)?;
             std::thread::sleep(Duration::from_secs(1));
             for (viewers, part, bytes) in [(0, 0.0, 0), (1, 0.01, 50), (50, 0.05, 100)] {
                 let view = View::start(&run.space, &["--every", "100ms"])?;
@@ -357,7 +357,7 @@ impl Bench {
     fn observed(&self) -> Result<()> {
         let mut ratios = Vec::new();
         for round in 0..self.rounds {
-            let run = Live::start(&self.folder.join("live"), &[])?;
+            let run = Live::start(&self.folder.join("live"), "2", &[])?;
             std::thread::sleep(Duration::from_secs(1));
             let messages = |seconds: f64| -> Result<f64> {
                 let messages_in = || -> Result<f64> {

@@ -15,8 +15,9 @@ use crate::failure::Failure;
 /// The largest number of single spans that are sent for a window of time; if there are more, sums are sent
 /// instead.
 const SPANS_MAX: u64 = 120_000;
-/// The largest number of spans in a part of a run on which a report is made: it takes about a second.
-const REPORTED_MAX: u64 = 2_000_000;
+/// The largest number of spans in a part of a run on which a report is made while a viewer waits: the report
+/// takes about half a second.
+const REPORTED_MAX: u64 = 500_000;
 /// How much of the time after a window, in nanoseconds, is read as well, because a span that begins inside
 /// the window may end after it.
 const BEHIND: f64 = 2e6;

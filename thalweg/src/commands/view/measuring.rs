@@ -21,7 +21,7 @@ use crate::commands::report::text::{self, View};
 use crate::failure::Failure;
 
 /// The number of single spans in a message to the page; the page requests the spans of a window.
-const SPANS_SENT: usize = 256;
+const SPANS_SENT: usize = 1_000;
 /// The longest interval at which a live run is read; even if the run suddenly becomes fast, its elements hold
 /// the events of a longer time. While a run records [`MANY`] events or more in that interval, it is read more
 /// often.
