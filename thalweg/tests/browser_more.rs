@@ -202,13 +202,13 @@ fn nodes_and_the_links_between_them_stand_on_the_page() {
     let processes = rows(&mut browser, 0);
     let names: Vec<&str> = processes.iter().map(|row| &row[1][..]).collect();
     assert!(["plus", "plus@a", "plus@b"].iter().all(|name| names.contains(name)), "{names:?}");
-    // The records go from node a to node b, over one link that both ends count.
+    // The records go from the process that reads them to node a, over one link that both ends count.
     let links = rows(&mut browser, 1);
     let of = |process: &str, direction: &str, node: &str| {
         let row = links.iter().find(|row| row[0] == process && row[1] == direction && row[2] == node);
         row.unwrap_or_else(|| panic!("{process} {direction} {node}: {links:?}")).clone()
     };
-    let (out, into) = (of("plus@a", "→", "b"), of("plus@b", "←", "a"));
+    let (out, into) = (of("plus", "→", "a"), of("plus@a", "←", "here"));
     let number = |text: &str| text.parse::<f64>().expect("a number");
     assert!(number(&out[4]) > 0.0 && number(&into[4]) > 0.0, "{links:?}");
     assert!(number(&out[6]) > 0.0, "{links:?}");
@@ -227,6 +227,7 @@ fn an_attached_program_stands_on_the_page() {
     let mut attaching = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("thalweg starts");
     until("it attaches", || target.code() != code);
     assert_eq!(target.ask("run 500"), "done 500");
+    until("its space is there", || ran(folder.path(), &["calls", "attach-hot"]).status.success());
     let mut command = Command::new(env!("CARGO_BIN_EXE_thalweg"));
     command.env("THALWEG_SPACES", folder.path());
     let view = View::started(command, Path::new("attach-hot"), &[]);

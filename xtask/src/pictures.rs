@@ -170,7 +170,7 @@ impl Drop for View {
 
 /// Waits until a condition holds.
 pub(crate) fn until(what: &str, mut is_so: impl FnMut() -> bool) -> Result<()> {
-    let end = Instant::now() + Duration::from_secs(60);
+    let end = Instant::now() + Duration::from_secs(150);
     while !is_so() {
         if Instant::now() > end {
             bail!("never: {what}");

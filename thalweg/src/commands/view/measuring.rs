@@ -11,7 +11,7 @@ use hyper::body::Bytes;
 use thalweg_monitor::{Follower, Report, State};
 use thalweg_space::reader::{Feed, PathFeed};
 use thalweg_view::names::json;
-use thalweg_view::{Applied, Changes, Json, Live, Page, Setting, TimelinePage};
+use thalweg_view::{Applied, Changes, Json, Live, Page, TimelinePage};
 use tokio::sync::watch;
 
 use crate::commands::look::Sort;
@@ -224,7 +224,8 @@ impl Screen {
         let last = self.live();
         // A run that has ended is read once more as a whole, and then shown completely. If its space was
         // removed, viewers keep the last page of the live run.
-        let over = match page::over(&self.path) {
+        let path = self.path.clone();
+        let over = match page::over(&path, |page, levels| self.show_early(page, levels)) {
             Ok(kept) => Some(kept),
             Err(failure) if last.is_none() => {
                 return self.fail(&format!("the run cannot be shown: {}", failure.text()));
@@ -238,9 +239,10 @@ impl Screen {
         let mut changes = u64::MAX;
         loop {
             let now = self.measured.changes.load(Ordering::Acquire);
-            if std::mem::replace(&mut changes, now) != now {
+            let before = std::mem::replace(&mut changes, now);
+            if before != now {
                 match (&json, &last) {
-                    (Some(json), _) => self.show_over(json),
+                    (Some(json), _) => self.show_over(json, before == u64::MAX),
                     (None, Some(page)) => self.show(page, false),
                     (None, None) => {}
                 }
@@ -363,11 +365,19 @@ impl Screen {
         self.publish(&live, Arc::new(whole), Bytes::from(part));
     }
 
-    /// Sends the page of a run that has ended, in which only the state of the run changes.
-    fn show_over(&mut self, json: &Json) {
+    /// Sends the page of a run that has ended, before the page has stories of messages.
+    fn show_early(&mut self, page: &Page, levels: Processes) {
+        let Some(json) = page.made().ok().and_then(|made| made.json()) else { return };
+        *self.measured.known() = Known::Over(Arc::new(levels));
+        self.show_over(&json, true);
+    }
+
+    /// Sends the page of a run that has ended: a new page as a whole, later only the state of the run, because
+    /// nothing else changes.
+    fn show_over(&mut self, json: &Json, is_new: bool) {
         let live = self.live_of(false);
         let (Ok(whole), Ok(live_json)) = (json.with(&live), serde_json::to_string(&live)) else { return };
-        let part = if self.sequence == 1 || !self.sent.is_empty() {
+        let part = if is_new {
             [PART, &whole, END].concat()
         } else {
             format!("{PART}{{\"live\":{live_json}}}{END}")
