@@ -164,6 +164,10 @@ fn a_kept_run_is_shown_as_it_is_reported() {
     browser.value("window.scrollTo(0, 0)");
     browser.mouse("mousePressed", left + 0.5 * width, top + 40.0, true);
     browser.mouse("mouseMoved", left + 0.7 * width, top + 40.0, true);
+    assert_eq!(
+        browser.value("Math.round(window.thalweg.timeline.brushed[1] - window.thalweg.timeline.brushed[0])"),
+        (0.2 * width).round()
+    );
     browser.mouse("mouseReleased", left + 0.7 * width, top + 40.0, true);
     let brushed = window(&mut browser);
     assert!(brushed[0] > 0.1 * whole[1] && brushed[1] < 0.9 * whole[1], "{brushed:?} of {whole:?}");

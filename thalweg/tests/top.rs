@@ -1,5 +1,5 @@
-//! `thalweg top` on a terminal (tmux) of three sizes: its screen, and that it restores the terminal, also
-//! when it is ended by a signal.
+//! `thalweg top` on a terminal (tmux) of three sizes: its screen with the decisions of tuners, and that it
+//! restores the terminal, also when it is ended by a signal.
 
 mod controlled;
 
@@ -98,6 +98,10 @@ fn the_screen_fits_and_the_terminal_is_as_it_was() {
     for n in 0..500 {
         writeln!(run.child.stdin.as_mut().expect("piped"), "{{\"<n>\": {n}}}").expect("it reads");
     }
+    // A tuner that only advises records its decisions, which the larger screens show.
+    let mut tune = Command::new(env!("CARGO_BIN_EXE_thalweg"));
+    let tuned = tune.arg("tune").arg(run.space()).args(["--for", "1s"]).output().expect("thalweg starts");
+    assert!(tuned.status.success(), "{}", String::from_utf8_lossy(&tuned.stderr));
     let top = format!("{} top {} --window 300ms", env!("CARGO_BIN_EXE_thalweg"), run.space().display());
     for (width, height) in [(80, 24), (132, 43), (40, 12)] {
         let folder = tempfile::tempdir().expect("a temporary folder");
@@ -114,6 +118,7 @@ fn the_screen_fits_and_the_terminal_is_as_it_was() {
             terminal.wait("WORKERS");
             let shown = terminal.shown();
             assert!(shown.contains("first") && !shown.contains("ready>"), "{width} × {height}:\n{shown}");
+            assert_eq!(shown.contains("TUNING") && shown.contains("began"), height >= 20, "{shown}");
             assert!(shown.lines().all(|line| line.chars().count() <= usize::from(width)), "{shown}");
             match ending {
                 "q" => {

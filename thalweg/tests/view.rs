@@ -386,6 +386,36 @@ fn the_page_of_a_run_that_goes_on_agrees_with_the_report() {
 }
 
 #[test]
+fn a_run_with_many_events_is_shown_before_its_messages_have_stories() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let net = write(
+        folder.path(),
+        "many.snet",
+        "net many connect [{<n>} -> {<n = n + 1>}] .. [{<n>} -> {<n = n + 1>}] .. [{<n>} -> {<n = n + 1>}];",
+    );
+    let space = folder.path().join("space");
+    let input: String = (0..250_000).map(|n| format!("{{\"<n>\": {n}}}\n")).collect();
+    let path = space.to_str().expect("UTF-8");
+    let run = program::run(&[&net, "--monitor", "full", "--quantum", "1", "--keep", "--space", path], &input);
+    assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
+    let view = View::start(&space, &[]);
+    let host = format!("127.0.0.1:{}", view.port());
+    let mut events = TcpStream::connect(&host).expect("it listens");
+    let line = format!("GET /events?token={} HTTP/1.1\r\nHost: {host}\r\n\r\n", view.token());
+    events.write_all(line.as_bytes()).expect("it reads");
+    let (mut text, mut some) = (String::new(), [0; 1 << 16]);
+    while !text.contains("\"stories\":[{") {
+        let count = events.read(&mut some).expect("the server sends a page with stories");
+        assert!(count > 0, "the server ended: {} bytes", text.len());
+        text.push_str(&String::from_utf8_lossy(&some[..count]));
+    }
+    let early = text.find("\"stories\":[]").expect("a page without stories comes first");
+    let events: f64 =
+        json(&view.body("/page.json"))["report"]["window"]["events"].as_f64().expect("a number");
+    assert!(events >= 1e6 && early < text.len(), "{events} events");
+}
+
+#[test]
 fn an_address_beyond_this_machine_is_refused_with_advice() {
     let output = des_run::thalweg().args(["view", "--address", "0.0.0.0"]).output().expect("it starts");
     let stderr = String::from_utf8_lossy(&output.stderr);

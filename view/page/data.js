@@ -1,11 +1,13 @@
 // @ts-check
+import { WORDS } from './words.js';
 /** @typedef {{id: number|null, name: string, component: string, process: number, worker: number|null, sums: number[]}} TaskLane */
 /** @typedef {{id: number, name: string, process: number, sums: number[]}} WorkerLane */
 /** @typedef {{process: number, sums: number[]}} Summed */
 /** @typedef {{number: number, at_ns: number, what: string, change: string, model: string, predicted: number|null, gain: [number, number, number]|null, why: string}} Decided */
+/** @typedef {{process: number, node: string, direction: string, links: number, messages_per_s: number, bytes_per_s: number, wire_per_s: number, waits: number[], resent: number, queued: number}} LinkEnds */
 /** @typedef {{from_ns: number, to_ns: number, lost: number, worker: number|null}} Gap */
 /** @typedef {{lane: number[], state: number[], worker: number[], end: number[], length: number[], peer: number[], stream: number[], first: number[], count: number[]}} Columns */
-/** @typedef {{duration_ns: number, exact_from_ns: number|null, processes: {name: string, sums_from_ns: number, step_ns: number}[], workers: WorkerLane[], tasks: TaskLane[], spans: Columns, gaps: Gap[], decisions: Decided[]}} TimelineData */
+/** @typedef {{duration_ns: number, exact_from_ns: number|null, processes: {name: string, sums_from_ns: number, step_ns: number}[], workers: WorkerLane[], tasks: TaskLane[], spans: Columns, gaps: Gap[], decisions: Decided[], links: LinkEnds[]}} TimelineData */
 /** @typedef {{path: string, components: number[], x: number, y: number, width: number, height: number}} GraphNode */
 /** @typedef {{from: number, to: number, streams: number[], points: number[], label: [number, number]}} GraphLine */
 /** @typedef {{depth: number|null, width: number, height: number, nodes: GraphNode[], edges: GraphLine[]}} Network */
@@ -26,7 +28,7 @@ export async function embedded() {
 }
 /** @param {any} data @returns {PageData} */
 export function checked(data) {
-  if (!data || data.schema !== 'thalweg.page' || data.version !== 1) throw new Error('it is no page of version 1');
+  if (!data || data.schema !== 'thalweg.page' || data.version !== 1) throw new Error(WORDS.otherVersion);
   return data;
 }
 
@@ -41,7 +43,7 @@ export function changed(old, by) {
   const spans = /** @type {Columns} */ (Object.fromEntries(Object.entries(old.spans).map(([name, then]) => [name, column(then, by.spans[name])])));
   if (by.kept > 0) spans.end[0] += before - begin(by);
   return { ...old, duration_ns: by.duration_ns, exact_from_ns: by.exact_from_ns, processes: by.processes, workers: /** @type {WorkerLane[]} */ (sums(old.workers, by.workers)), tasks, spans,
-    gaps: by.gaps || old.gaps, decisions: by.decisions || old.decisions };
+    gaps: by.gaps || old.gaps, decisions: by.decisions || old.decisions, links: by.links || old.links };
 }
 
 /** The spans of one lane in order, each with the sums of all spans before it, so that the states in any window need

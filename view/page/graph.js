@@ -6,13 +6,24 @@ import { make, byId, canvasOf, button, colours, prepared, shortened } from './do
 /** @typedef {import('./data.js').Network} Network */
 /** @typedef {import('./data.js').GraphNode} GraphNode */
 
+/** A network of more nodes is first shown with its nets folded. */
+const NODES_SHOWN = 400;
+/** The least and the greatest height of the drawing, in pixels of the page. */
+const [HEIGHT_MIN, HEIGHT_MAX] = [180, 340];
+/** Waiting of less than this share of all waiting is not outlined. */
+const CRITICAL_MIN = 0.02;
+
 /** Draws the network: boxes are filled by the shares of their tasks' states, and lines are as wide as their rates. */
 export class Graph {
   /** @param {App} app */
   constructor(app) {
     this.app = app;
     this.canvas = canvasOf('graph');
-    this.level = app.data.networks.length - 1;
+    this.level = this.firstLevel();
+    /** Whether the user chose the level. */
+    this.isChosen = false;
+    /** The report and the network for which `critical` was computed, and its result. @type {[any, Network|null, Set<number>]} */
+    this.criticalOf = [null, null, new Set()];
     this.x = 0;
     this.y = 0;
     this.scale = 0;
@@ -21,6 +32,19 @@ export class Graph {
     this.canvas.setAttribute('aria-label', WORDS.graphLabel);
     this.tools();
     this.listen();
+  }
+  /** The level at which a network is shown first: the most unfolded one that still can be read. @returns {number} */
+  firstLevel() {
+    return Math.max(0, this.app.data.networks.map((network) => network.nodes.length <= NODES_SHOWN).lastIndexOf(true));
+  }
+  /** Shows another level. @param {number} level */
+  show(level) {
+    this.level = Math.max(0, Math.min(level, this.app.data.networks.length - 1));
+    this.isChosen = true;
+    this.focus = -1;
+    this.tools();
+    this.fit();
+    this.app.draw();
   }
   /** @returns {Network} */
   get network() {
@@ -35,18 +59,21 @@ export class Graph {
         const text = network.depth === null ? WORDS.whole : `${WORDS.fold} ${WORDS.depth} ${network.depth}`;
         select.append(make('option', { value: String(n), ...(n === this.level ? { selected: '' } : {}) }, text));
       });
-      select.addEventListener('change', () => { this.level = Number(select.value); this.focus = -1; this.fit(); this.app.draw(); });
+      select.addEventListener('change', () => { this.show(Number(select.value)); byId('graph-tools').querySelector('select')?.focus(); });
       tools.push(select);
     }
     tools.push(button(WORDS.larger, () => this.zoom(1.25), { 'aria-label': WORDS.zoomIn }), button(WORDS.smaller, () => this.zoom(0.8), { 'aria-label': WORDS.zoomOut }),
       button(WORDS.fit, () => { this.fit(); this.app.draw(); }), button(WORDS.clear, () => this.app.choose(null)),
-      button(WORDS.theme, () => this.app.theme()), button(WORDS.help, () => this.app.help()));
+      button(WORDS.print, () => window.print()), button(WORDS.theme, () => this.app.theme()), button(WORDS.help, () => this.app.help()));
     byId('graph-tools').replaceChildren(...tools);
   }
+  /** Shows the whole network; the drawing is only as high as that needs. */
   fit() {
-    const [width, height] = [this.canvas.clientWidth, this.canvas.clientHeight];
-    const network = this.network;
-    this.scale = Math.min(1.4, (width - 24) / Math.max(network.width, 1), (height - 24) / Math.max(network.height, 1));
+    const { network, canvas } = this;
+    const width = canvas.clientWidth;
+    this.scale = Math.min(1.4, (width - 24) / Math.max(network.width, 1), (HEIGHT_MAX - 24) / Math.max(network.height, 1));
+    const height = Math.round(Math.max(HEIGHT_MIN, Math.min(HEIGHT_MAX, network.height * this.scale + 60)));
+    canvas.style.height = `${height}px`;
     this.x = (width - network.width * this.scale) / 2;
     this.y = (height - network.height * this.scale) / 2;
   }
@@ -60,7 +87,53 @@ export class Graph {
   }
   /** The shares of the states of a node's tasks in the chosen window, which add up to 1. @param {GraphNode} node @returns {number[]|null} */
   shares(node) {
-    return this.app.sharesOf(node.components.map((n) => this.app.data.report.components[n]));
+    return this.app.sharesOf(this.componentsOf(node));
+  }
+  /** The components of a node, as reported for the window shown. @param {GraphNode} node @returns {any[]} */
+  componentsOf(node) {
+    const all = node.components.map((n) => this.app.data.report.components[n]);
+    const { report } = this.app;
+    if (report === this.app.data.report) return all;
+    return all.map(({ path }) => report.components.find((/** @type {any} */ one) => one.path === path)).filter((one) => one !== undefined);
+  }
+  /** The streams of a line, as reported for the window shown. @param {import('./data.js').GraphLine} line @returns {any[]} */
+  streamsOf(line) {
+    const all = line.streams.map((n) => this.app.data.report.streams[n]);
+    const { report } = this.app;
+    if (report === this.app.data.report) return all;
+    return all.map(({ name, writer, reader }) => report.streams.find((/** @type {any} */ one) => one.name === name && one.writer === writer && one.reader === reader)).filter((one) => one !== undefined);
+  }
+  /** The places of the lines over which waiting leads to what limits the flow, or to where most waiting leads. @returns {Set<number>} */
+  critical() {
+    const { report } = this.app;
+    const { network } = this;
+    if (this.criticalOf[0] === report && this.criticalOf[1] === network) return this.criticalOf[2];
+    /** @type {Map<string, number>} */
+    const places = new Map();
+    network.nodes.forEach((node, n) => node.components.forEach((at) => places.set(this.app.data.report.components[at].path, n)));
+    /** @type {Map<number, number[]>} */
+    const waiters = new Map();
+    for (const { waiter, peer, share: part } of report.waiting.matrix) {
+      const [from, to] = [places.get(waiter), places.get(peer)];
+      if (part >= CRITICAL_MIN && from !== undefined && to !== undefined && from !== to) waiters.set(to, [...(waiters.get(to) || []), from]);
+    }
+    let ends = network.nodes.flatMap((node, n) => (this.limits(node) ? [n] : []));
+    const [root] = report.waiting.roots;
+    const place = root && root.name ? places.get(root.name.split('[')[0]) : undefined;
+    if (ends.length === 0 && place !== undefined) ends = [place];
+    const reached = new Set(ends);
+    /** @type {Set<string>} */
+    const pairs = new Set();
+    while (ends.length > 0) {
+      const peer = /** @type {number} */ (ends.pop());
+      for (const waiter of waiters.get(peer) || []) {
+        pairs.add(`${waiter} ${peer}`).add(`${peer} ${waiter}`);
+        if (!reached.has(waiter)) { reached.add(waiter); ends.push(waiter); }
+      }
+    }
+    const found = new Set(network.edges.flatMap((line, n) => (pairs.has(`${line.from} ${line.to}`) ? [n] : [])));
+    this.criticalOf = [report, network, found];
+    return found;
   }
   /** @param {GraphNode} node @returns {boolean} */
   limits(node) {
@@ -75,26 +148,27 @@ export class Graph {
     if (this.scale === 0) this.fit();
     const colour = colours();
     const network = this.network;
-    const fastest = Math.max(1e-9, ...this.app.data.report.streams.map((/** @type {any} */ stream) => stream.rate_per_s || 0));
+    const fastest = this.app.report.streams.reduce((/** @type {number} */ most, /** @type {any} */ stream) => Math.max(most, stream.rate_per_s || 0), 1e-9);
+    const critical = this.critical();
     context.save();
     context.translate(this.x, this.y);
     context.scale(this.scale, this.scale);
     const view = { left: -this.x / this.scale, top: -this.y / this.scale, right: (width - this.x) / this.scale, bottom: (height - this.y) / this.scale };
-    for (const line of network.edges) this.line(context, line, fastest, colour, view);
+    network.edges.forEach((line, n) => this.line(context, line, critical.has(n), fastest, colour, view));
     network.nodes.forEach((node, n) => {
       if (node.x > view.right || node.y > view.bottom || node.x + node.width < view.left || node.y + node.height < view.top) return;
       this.node(context, node, n === this.focus, colour);
     });
     context.restore();
   }
-  /** @param {CanvasRenderingContext2D} context @param {any} line @param {number} fastest @param {Record<string, string>} colour @param {any} view */
-  line(context, line, fastest, colour, view) {
+  /** @param {CanvasRenderingContext2D} context @param {any} line @param {boolean} critical @param {number} fastest @param {Record<string, string>} colour @param {any} view */
+  line(context, line, critical, fastest, colour, view) {
     const points = line.points;
     const [firstX, lastX] = [points[0], points[points.length - 2]];
     if (Math.max(firstX, lastX) < view.left || Math.min(firstX, lastX) > view.right) return;
-    const streams = line.streams.map((/** @type {number} */ n) => this.app.data.report.streams[n]);
+    const streams = this.streamsOf(line);
     const perSecond = streams.reduce((/** @type {number} */ sum, /** @type {any} */ stream) => sum + (stream.rate_per_s || 0), 0);
-    const fills = streams.map((/** @type {any} */ stream) => stream.occupancy_mean === null ? null : stream.occupancy_mean / stream.capacity).filter((/** @type {any} */ fill) => fill !== null);
+    const fills = streams.filter((stream) => stream.occupancy_mean !== null).map((stream) => stream.occupancy_mean / stream.capacity);
     const fill = fills.length > 0 ? Math.max(...fills) : 0;
     context.beginPath();
     context.moveTo(points[0], points[1]);
@@ -105,9 +179,17 @@ export class Graph {
       else context.bezierCurveTo(middle, y0, middle, y1, x1, y1);
     }
     const thin = 1 / Math.max(this.scale, 1e-3);
+    const wide = Math.max(thin, 1.2 + 6 * Math.sqrt(perSecond / fastest));
+    if (critical) {
+      for (const [more, paint] of /** @type {[number, string][]} */ ([[6, colour.limit], [3, colour.paper]])) {
+        context.strokeStyle = paint;
+        context.lineWidth = wide + more * Math.min(1.5, thin);
+        context.stroke();
+      }
+    }
     context.strokeStyle = fill > 0.66 ? colour.blocked : fill > 0.33 ? colour.busy : colour.faint;
     context.globalAlpha = 0.45 + 0.55 * Math.min(1, fill);
-    context.lineWidth = Math.max(thin, 1.2 + 6 * Math.sqrt(perSecond / fastest));
+    context.lineWidth = wide;
     context.stroke();
     context.globalAlpha = 1;
     if (this.scale < 0.45) return;
@@ -117,7 +199,7 @@ export class Graph {
   }
   /** @param {CanvasRenderingContext2D} context @param {GraphNode} node @param {boolean} focused @param {Record<string, string>} colour */
   node(context, node, focused, colour) {
-    const components = node.components.map((n) => this.app.data.report.components[n]);
+    const components = this.componentsOf(node);
     const shares = this.shares(node);
     const { x, y, width, height } = node;
     const several = components.reduce((sum, component) => sum + component.tasks, 0) > 1;
@@ -165,7 +247,7 @@ export class Graph {
     if (!node) { byId('graph-said').textContent = ''; return; }
     const shares = this.shares(node);
     const states = shares ? WORDS.states.map((word, state) => `${word} ${share(shares[state])}`).join(', ') : WORDS.unknown;
-    const components = node.components.map((at) => this.app.data.report.components[at]);
+    const components = this.componentsOf(node);
     const read = components.reduce((sum, component) => sum + (component.work.messages_in || 0), 0);
     byId('graph-said').textContent = `${node.path}: ${states}; ${WORDS.readCount} ${count(read)}${this.limits(node) ? '; ▲' : ''}`;
   }
@@ -192,10 +274,16 @@ export class Graph {
       this.focus = n;
       this.app.choose(n < 0 ? null : this.network.nodes[n].path);
     });
+    canvas.addEventListener('dblclick', (event) => {
+      const node = this.network.nodes[this.nodeAt(event.offsetX, event.offsetY)];
+      if (node && this.level < this.app.data.networks.length - 1) { this.app.chosen = null; this.show(this.level + 1); showFocus(this, node.path); }
+    });
     canvas.addEventListener('keydown', (event) => {
       const moves = { ArrowLeft: [40, 0], ArrowRight: [-40, 0], ArrowUp: [0, 40], ArrowDown: [0, -40] }[event.key];
       const count = this.network.nodes.length;
       if (moves) { this.x += moves[0]; this.y += moves[1]; this.app.draw(); }
+      else if (event.key === '[') this.show(this.level - 1);
+      else if (event.key === ']') this.show(this.level + 1);
       else if (event.key === '+') this.zoom(1.25);
       else if (event.key === '-') this.zoom(0.8);
       else if ((event.key === 'n' || event.key === 'p') && count > 0) {
@@ -208,4 +296,17 @@ export class Graph {
       event.stopPropagation();
     });
   }
+}
+
+/** Moves the network so that the nodes inside a net are in the middle. @param {Graph} graph @param {string} path */
+function showFocus(graph, path) {
+  const inside = graph.network.nodes.filter((node) => node.path === path || node.path.startsWith(`${path}/`));
+  if (inside.length === 0) return;
+  const [left, right] = [Math.min(...inside.map((node) => node.x)), Math.max(...inside.map((node) => node.x + node.width))];
+  const [top, bottom] = [Math.min(...inside.map((node) => node.y)), Math.max(...inside.map((node) => node.y + node.height))];
+  const [width, height] = [graph.canvas.clientWidth, graph.canvas.clientHeight];
+  graph.scale = Math.min(1.4, (width - 60) / Math.max(1, right - left), (height - 60) / Math.max(1, bottom - top));
+  graph.x = width / 2 - ((left + right) / 2) * graph.scale;
+  graph.y = height / 2 - ((top + bottom) / 2) * graph.scale;
+  graph.app.draw();
 }

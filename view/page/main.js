@@ -33,6 +33,8 @@ export class App {
     this.detail = null;
     this.asked = '';
     this.nextLook = 0;
+    /** The report on the window shown, if the server made one. @type {{from: number, to: number, report: any}|null} */
+    this.part = null;
     /** Calls that probes recorded. @type {any} */
     this.calls = data.calls;
     /** Another run for comparison. @type {any} */
@@ -45,6 +47,11 @@ export class App {
     this.timeline = new TimelineView(this);
     this.keys();
     this.showAll();
+    byId('skip').textContent = WORDS.skip;
+    // A printed page is light, and its drawings are as they are on a light page.
+    let theme = document.documentElement.dataset.theme;
+    window.addEventListener('beforeprint', () => { theme = document.documentElement.dataset.theme; this.paint('light'); });
+    window.addEventListener('afterprint', () => this.paint(theme));
     window.addEventListener('resize', () => { this.graph.fit(); this.draw(); });
     window.matchMedia('(prefers-color-scheme: dark)').addEventListener('change', () => { this.draw(); showTabs(this); });
   }
@@ -61,11 +68,17 @@ export class App {
     const by = data.timeline.duration_ns - this.data.timeline.duration_ns;
     const names = (/** @type {PageData} */ of) => of.networks[of.networks.length - 1].nodes.map((node) => node.path).join('\n');
     const sameGraph = names(data) === names(this.data);
+    const { depth } = this.graph.network;
     if (this.data.timeline !== data.timeline) this.spans = new Spans(data.timeline);
     this.data = data;
     if (whole) this.to = Math.max(1, data.timeline.duration_ns);
     else if (this.follows) { this.from += by; this.to += by; }
-    if (!sameGraph) { this.graph.level = data.networks.length - 1; this.graph.tools(); this.graph.fit(); }
+    if (!sameGraph) {
+      const same = this.graph.isChosen ? data.networks.findIndex((network) => network.depth === depth) : -1;
+      this.graph.level = same >= 0 ? same : this.graph.firstLevel();
+      this.graph.tools();
+      this.graph.fit();
+    }
     showVerdict(this);
     // A field in which the user is typing is not replaced.
     const active = document.activeElement;
@@ -74,6 +87,31 @@ export class App {
     if (!whole && performance.now() > this.nextLook) { this.nextLook = performance.now() + 1000; this.look(); }
     const live = data.live;
     if (this.server && live && !live.running) this.server.showState(data.report.window.state === 'killed' ? WORDS.killed : WORDS.ended);
+  }
+  /** Whether the whole run is shown, and not a window of it. */
+  get isWhole() {
+    return this.from <= 0 && this.to >= this.data.timeline.duration_ns * (1 - 1e-9);
+  }
+  /** The report on the window shown, or on all that the page has. @returns {any} */
+  get report() {
+    const { part } = this;
+    return part !== null && part.from === this.from && part.to === this.to ? part.report : this.data.report;
+  }
+  /** Requests the report on the window shown, if the server can make one. */
+  askReport() {
+    const { server, from, to } = this;
+    if (!server || this.isWhole || !this.data.live || this.data.live.running) return;
+    server.read('/report', { from: String(from), to: String(to) }).then((report) => {
+      if (!report || this.from !== from || this.to !== to) return;
+      this.part = { from, to, report };
+      this.draw();
+      showTabs(this);
+    });
+  }
+  /** Stops and resumes the updates of a live page. */
+  pause() {
+    this.paused = !this.paused;
+    this.timeline.tools();
   }
   /** The lanes of the time shown: those requested in more detail, or those of the page. @returns {{data: import('./data.js').TimelineData, spans: Spans}} */
   get lanes() {
@@ -129,6 +167,8 @@ export class App {
     this.graphLater();
     clearTimeout(this.looking);
     this.looking = setTimeout(() => this.look(), 80);
+    clearTimeout(this.asking);
+    this.asking = setTimeout(() => this.askReport(), 400);
   }
   /** @param {string|null} path */
   choose(path) {
@@ -143,7 +183,7 @@ export class App {
   /** The division of the time of components' tasks, in the window shown or in the whole report. @param {any[]} components @returns {number[]|null} */
   sharesOf(components) {
     const sums = [0, 0, 0, 0];
-    const whole = this.from <= 0 && this.to >= this.data.timeline.duration_ns * (1 - 1e-9);
+    const whole = this.isWhole || this.report !== this.data.report;
     for (const { path, work } of components) {
       if (whole) {
         if (!work.shares) continue;
@@ -204,15 +244,21 @@ export class App {
   }
   help() {
     const dialog = /** @type {HTMLDialogElement} */ (byId('help'));
-    const entries = HELP.flatMap(([term, sentence, page]) => [make('dt', {}, term), make('dd', {}, `${sentence} `, make('code', {}, page))]);
+    const entries = HELP.flatMap(([term, sentence, page]) => [make('dt', {}, term), make('dd', {}, `${sentence} `, this.server ? make('a', { href: this.server.address(`/${page}`), target: '_blank', rel: 'noopener' }, page) : make('code', {}, page))]);
     dialog.replaceChildren(make('dl', {}, ...entries), button(WORDS.close, () => dialog.close()));
     dialog.showModal();
   }
   theme() {
     const root = document.documentElement;
     const dark = root.dataset.theme ? root.dataset.theme === 'dark' : window.matchMedia('(prefers-color-scheme: dark)').matches;
-    root.dataset.theme = dark ? 'light' : 'dark';
-    this.draw();
+    this.paint(dark ? 'light' : 'dark');
+  }
+  /** Draws everything at once in a theme. @param {string|undefined} theme */
+  paint(theme) {
+    if (theme) document.documentElement.dataset.theme = theme;
+    else delete document.documentElement.dataset.theme;
+    this.graph.draw();
+    this.timeline.draw();
     showTabs(this);
   }
   keys() {
@@ -226,7 +272,7 @@ export class App {
       else if (event.key === 't') byId('timeline').focus();
       else if (event.key === 'd') this.theme();
       else if (event.key === 'u') this.timeline.unfold();
-      else if (event.key === ' ' && !(target instanceof HTMLButtonElement) && this.server) this.paused = !this.paused;
+      else if (event.key === ' ' && !(target instanceof HTMLButtonElement) && this.server) this.pause();
       else if (event.key === 'Escape') { this.chosen = null; this.light(null, true); this.show(0, this.data.timeline.duration_ns); showTabs(this); }
       else if (number >= 1 && number <= tabs.length) this.openTab(tabs[number - 1]);
       else return;

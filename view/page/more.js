@@ -32,7 +32,7 @@ export function tuning(app) {
 export function calls(app) {
   const of = app.calls;
   const again = app.server ? [button(WORDS.again, () => app.readCalls())] : [];
-  if (!of || (of.calls === 0 && of.log.length === 0)) return [make('p', {}, WORDS.noCalls), ...again];
+  if (!of || (of.calls === 0 && of.log.length === 0 && of.counters.length === 0 && of.gauges.length === 0)) return [make('p', {}, WORDS.noCalls), ...again];
   const own = of.operations.reduce((/** @type {number} */ sum, /** @type {any} */ one) => sum + one.own.sum_ns, 0);
   const names = new Map(of.operations.map((/** @type {any} */ one) => [one.id, one.name]));
   const tree = (/** @type {string} */ caption, /** @type {any[]} */ nodes) => {
@@ -44,10 +44,12 @@ export function calls(app) {
   };
   const operations = table(WORDS.operationsOf, [WORDS.operation, WORDS.callCount, WORDS.rate, WORDS.errors, WORDS.ownTime, WORDS.ownShare, `${WORDS.ownTime} p50`, `${WORDS.ownTime} p99`, `${WORDS.totalTime} p50`, `${WORDS.totalTime} p99`],
     of.operations.slice(0, 200).map((/** @type {any} */ one) => [one.name, cell(one.count, count), cell(one.rate, rate), cell(one.failed + one.unwound, count), cell(one.own.sum_ns, duration), cell(own > 0 ? one.own.sum_ns / own : null, share), cell(one.own.p50_ns, duration), cell(one.own.p99_ns, duration), cell(one.total.p50_ns, duration), cell(one.total.p99_ns, duration)]));
-  const parts = [...again, operations];
+  const parts = of.calls > 0 ? [...again, operations] : [...again];
   if (of.graph.nodes.length > 0) parts.push(dependencies(of));
   if (of.tree.length > 0) parts.push(tree(WORDS.treeOf, of.tree));
   if (of.slowest.length > 0) parts.push(table(WORDS.slowestOf, [WORDS.begin, WORDS.time, WORDS.fate], of.slowest.map((/** @type {any} */ one) => [cell(one.begin_s * 1e9, duration), cell(one.total_ns, duration), one.is_failed ? WORDS.failed : ''])));
+  if (of.counters.length > 0) parts.push(table(WORDS.countersOf, [WORDS.counter, WORDS.sum, '×'], of.counters.map((/** @type {any} */ one) => [one.name, cell(one.sum, count), cell(one.count, count)])));
+  if (of.gauges.length > 0) parts.push(table(WORDS.gaugesOf, [WORDS.gauge, WORDS.last, WORDS.least, WORDS.most, '×'], of.gauges.map((/** @type {any} */ one) => [one.name, cell(one.last, String), cell(one.min, String), cell(one.max, String), cell(one.count, count)])));
   if (of.log.length > 0) parts.push(table(WORDS.logOf, [WORDS.at, WORDS.level, WORDS.place, WORDS.message], of.log.slice(-200).map((/** @type {any} */ line) => [cell(line.time_s * 1e9, duration), line.level, line.place, line.text])));
   return parts;
 }
@@ -93,6 +95,20 @@ function dependencies(of) {
     }
     context.restore();
   });
+}
+
+/** The processes of the run, and the links between them. @param {App} app @returns {Node[]} */
+export function nodes(app) {
+  const { spaces } = app.data.report;
+  const processes = spaces.length > 0 ? spaces : [app.data.report];
+  const parts = [table(WORDS.processesOf, ['', WORDS.process, WORDS.processId, WORDS.host, WORDS.rate, WORDS.out, WORDS.lost, WORDS.limit],
+    processes.map((/** @type {any} */ of, /** @type {number} */ n) => [String(n + 1), of.space.name, String(of.space.pid ?? ''), of.space.host || '', cell(of.throughput.entry_per_s, rate), cell(of.throughput.exit_per_s, rate), cell(of.window.lost, count), of.verdict.text]))];
+  const links = app.data.timeline.links || [];
+  if (links.length > 0) {
+    const heads = [WORDS.process, WORDS.direction, WORDS.node, WORDS.links, WORDS.messages, WORDS.payload, WORDS.wire, WORDS.noRoom, WORDS.noPort, WORDS.noBandwidth, WORDS.noConnection, WORDS.queued, WORDS.resent];
+    parts.push(table(WORDS.linksOf, heads, links.map((of) => [processes[of.process] ? processes[of.process].space.name : String(of.process + 1), of.direction === 'out' ? '→' : '←', of.node, cell(of.links, count), cell(of.messages_per_s, rate), cell(of.bytes_per_s, rate), cell(of.wire_per_s, rate), ...of.waits.map((part) => cell(part, share)), cell(of.queued, count), cell(of.resent, count)])));
+  }
+  return parts;
 }
 
 /** This run and an older one. @param {App} app @returns {Node[]} */

@@ -3,15 +3,15 @@ import { WORDS } from './words.js';
 import { duration, rate, share, count } from './numbers.js';
 import { make, byId, table, cell, drawing, shortened, button } from './dom.js';
 import { copies } from './verdict.js';
-import { tuning, calls, compare } from './more.js';
+import { tuning, calls, nodes, compare } from './more.js';
 /** @typedef {import('./main.js').App} App */
 
 /** The tabs in their order. @type {Record<string, (app: App) => Node[]>} */
-export const TABS = { components, latency, occupancy, waiting, messages, workers, tuning, settings, losses, text, calls, compare };
+export const TABS = { components, latency, occupancy, waiting, messages, workers, tuning, settings, losses, text, calls, nodes, compare };
 
 /** The names of the tabs that have something to show. @param {App} app @returns {string[]} */
 export function tabsOf(app) {
-  return Object.keys(TABS).filter((name) => (name !== 'calls' || app.calls !== null) && (name !== 'compare' || app.other !== null));
+  return Object.keys(TABS).filter((name) => (name !== 'calls' || app.calls !== null) && (name !== 'nodes' || app.data.report.spaces.length > 1 || (app.data.timeline.links || []).length > 0) && (name !== 'compare' || app.other !== null));
 }
 
 /** @param {App} app */
@@ -31,13 +31,24 @@ export function showTabs(app) {
   }));
   const panel = byId('tab');
   panel.setAttribute('aria-labelledby', `tab-${app.tab}`);
-  panel.replaceChildren(...TABS[app.tab](app));
+  panel.replaceChildren(...aboutWindow(app), ...TABS[app.tab](app));
   byId('text-report').hidden = true;
+}
+
+/** The tabs whose figures come from the report, and the tabs that follow the window without a report on it. */
+const REPORTED = ['components', 'latency', 'occupancy', 'waiting', 'workers', 'losses'];
+const FOLLOWING = ['components', 'workers', 'waiting'];
+
+/** Says whether the figures of a tab are those of the window shown. @param {App} app @returns {Node[]} */
+function aboutWindow(app) {
+  if (app.isWhole || !REPORTED.includes(app.tab)) return [];
+  const follows = app.report !== app.data.report || (FOLLOWING.includes(app.tab) && (app.tab !== 'waiting' || matrixInWindow(app) !== null));
+  return [make('p', { class: 'said', id: 'about-window' }, follows ? WORDS.ofPart : WORDS.ofWhole)];
 }
 
 /** @param {App} app @returns {Node[]} */
 function components(app) {
-  const rows = app.data.report.components.filter((/** @type {any} */ component) => app.holds(component.path)).map((/** @type {any} */ component) => {
+  const rows = app.report.components.filter((/** @type {any} */ component) => app.holds(component.path)).map((/** @type {any} */ component) => {
     const { work } = component;
     const shares = app.sharesOf([component]) || [null, null, null, null];
     return [component.path, component.kind, cell(component.tasks, count), cell(work.messages_in, count), cell(work.messages_out, count),
@@ -53,7 +64,7 @@ function distribution(of) {
 
 /** @param {App} app @returns {Node[]} */
 function latency(app) {
-  const { report } = app.data;
+  const { report } = app;
   const kinds = /** @type {Record<string, string>} */ (WORDS.distributions);
   const known = Object.keys(kinds).filter((key) => report.latency[key]);
   const parts = [];
@@ -124,7 +135,7 @@ function quantiles(context, width, colour, rows) {
 
 /** @param {App} app @returns {Node[]} */
 function occupancy(app) {
-  const all = app.data.report.streams.filter((/** @type {any} */ stream) => app.holds(stream.writer || '') || app.holds(stream.reader || ''));
+  const all = app.report.streams.filter((/** @type {any} */ stream) => app.holds(stream.writer || '') || app.holds(stream.reader || ''));
   const known = all.filter((/** @type {any} */ stream) => stream.occupancy && stream.capacity > 0);
   const parts = [];
   if (known.length === 0) parts.push(make('p', {}, WORDS.nothingHere + WORDS.noEvents));
@@ -134,7 +145,9 @@ function occupancy(app) {
       shown.forEach((/** @type {any} */ stream, /** @type {number} */ n) => {
         context.fillStyle = colour.ink;
         context.fillText(shortened(stream.name, 48), 2, 15 + 16 * n, 292);
-        const { from_ns: from, step_ns: step, messages } = stream.occupancy;
+        const { from_ns: since, step_ns: step, messages } = stream.occupancy;
+        // The times of a report on a window count from the window's begin.
+        const from = since + (app.report === app.data.report ? 0 : app.from);
         const x = (/** @type {number} */ time) => 300 + ((time - app.from) / (app.to - app.from)) * (width - 300);
         messages.forEach((/** @type {number} */ held, /** @type {number} */ at) => {
           const [left, right] = [Math.max(300, x(from + at * step)), Math.min(width, x(from + (at + 1) * step))];
@@ -155,8 +168,9 @@ function occupancy(app) {
 
 /** @param {App} app @returns {Node[]} */
 function waiting(app) {
-  const { waiting: of } = app.data.report;
-  const edges = of.matrix.filter((/** @type {any} */ edge) => app.holds(edge.waiter || '') || app.holds(edge.peer || ''));
+  const { waiting: of } = app.report;
+  const inWindow = app.report === app.data.report && !app.isWhole ? matrixInWindow(app) : null;
+  const edges = (inWindow || of.matrix).filter((/** @type {any} */ edge) => app.holds(edge.waiter || '') || app.holds(edge.peer || ''));
   const parts = [];
   if (of.deadlock) parts.push(table(WORDS.deadlockOf, [WORDS.task, WORDS.what, WORDS.peer, WORDS.onStream, WORDS.time], of.deadlock.waits.map((/** @type {any} */ wait) => [wait.name, wait.what, wait.peer_name || WORDS.unknown, String(wait.stream ?? ''), cell(wait.ns, duration)])));
   if (edges.length === 0) parts.push(make('p', {}, WORDS.nothingHere + WORDS.noEvents));
@@ -165,6 +179,28 @@ function waiting(app) {
   parts.push(table(WORDS.rootsOf, [WORDS.task, WORDS.state, WORDS.time, WORDS.share], of.roots.map((/** @type {any} */ root) => [root.name || String(root.task), root.state, cell(root.ns, duration), cell(root.share, share)])));
   if (of.now.length > 0) parts.push(table(WORDS.nowOf, [WORDS.task, WORDS.what, WORDS.peer, WORDS.onStream, WORDS.time], of.now.map((/** @type {any} */ wait) => [wait.name, wait.what, wait.peer_name || WORDS.unknown, String(wait.stream ?? ''), cell(wait.ns, duration)])));
   return parts;
+}
+
+/** The waiting matrix of the window shown, from its single spans; null if they are not known. @param {App} app @returns {any[]|null} */
+function matrixInWindow(app) {
+  const { data, spans } = app.lanes;
+  if (spans.exactFrom > app.from) return null;
+  /** @type {Map<string, any>} */
+  const edges = new Map();
+  let whole = 0;
+  spans.tasks.forEach((lane, n) => {
+    for (let at = lane.at(app.from); at < lane.size && lane.start[at] < app.to; at++) {
+      if (lane.state[at] !== 1 && lane.state[at] !== 2) continue;
+      const peer = data.spans.peer[lane.index[at]];
+      const [waiter, of, what] = [data.tasks[n].component, peer < 0 ? null : data.tasks[peer].component, lane.state[at] === 1 ? 'input' : 'room'];
+      const key = `${waiter}\n${of}\n${what}`;
+      const edge = edges.get(key) || { waiter, peer: of, what, waits: 0, ns: 0 };
+      const ns = Math.min(lane.end[at], app.to) - Math.max(lane.start[at], app.from);
+      edges.set(key, { ...edge, waits: edge.waits + 1, ns: edge.ns + ns });
+      whole += ns;
+    }
+  });
+  return [...edges.values()].sort((a, b) => b.ns - a.ns).slice(0, 100).map((edge) => ({ ...edge, share: edge.ns / Math.max(1, whole) }));
 }
 
 /** @param {any[]} edges @returns {Node} */
@@ -212,9 +248,9 @@ function messages(app) {
     row.addEventListener('click', choose);
     row.addEventListener('keydown', (event) => { if (event.key === 'Enter') choose(); });
   });
-  const field = /** @type {HTMLInputElement} */ (make('input', { 'aria-label': WORDS.ask, placeholder: 'STREAM:INDEX', size: '16' }));
+  const field = /** @type {HTMLInputElement} */ (make('input', { 'aria-label': WORDS.ask, placeholder: WORDS.messageForm, size: '16' }));
   const answer = make('span', { role: 'status' });
-  const ask = make('form', {}, make('label', {}, `${WORDS.ask} `, field), ' ', make('button', { type: 'submit' }, '→'), ' ', answer);
+  const ask = make('form', {}, make('label', {}, `${WORDS.ask} `, field), ' ', make('button', { type: 'submit' }, WORDS.askNow), ' ', answer);
   ask.addEventListener('submit', (event) => {
     event.preventDefault();
     app.ask(field.value.trim()).then((entry) => {
@@ -234,9 +270,20 @@ function messages(app) {
 
 /** @param {App} app @returns {Node[]} */
 function workers(app) {
+  const { report } = app;
+  const ofWindow = report === app.data.report && !app.isWhole;
   return [table(WORDS.tabs.workers, [WORDS.worker, WORDS.states[0], WORDS.idle, WORDS.own, WORDS.kept, WORDS.unaccounted, WORDS.processor, WORDS.dispatches, WORDS.messages],
-    app.data.report.workers.map((/** @type {any} */ worker) => {
+    report.workers.map((/** @type {any} */ worker) => {
       const of = worker.shares || {};
+      if (ofWindow) {
+        // The lanes of workers have the time of tasks and of waiting only.
+        const { data, spans } = app.lanes;
+        const lane = data.workers.find(({ name }) => name === String(worker.id));
+        const exact = lane && spans.exactFrom <= app.from ? spans.workers.get(lane.id) : undefined;
+        const [busy, idle] = exact ? exact.sums(app.from, app.to) : lane ? spans.summed(lane, app.from, app.to) : [null, null];
+        const part = (/** @type {number|null} */ ns) => cell(ns === null ? null : ns / (app.to - app.from), share);
+        return [String(worker.id), part(busy), part(idle), ...[1, 2, 3, 4, 5, 6].map(() => cell(null, share))];
+      }
       return [String(worker.id), cell(of.busy, share), cell(of.waiting, share), cell(of.own, share), cell(of.kept, share), cell(of.unaccounted, share), cell(worker.cpu_ns === null ? null : worker.cpu_ns / worker.lifetime_ns, share), cell(worker.dispatches, count), cell(worker.messages, count)];
     }))];
 }
@@ -261,17 +308,19 @@ function settings(app) {
 
 /** @param {App} app @returns {Node[]} */
 function losses(app) {
-  const { report, timeline } = app.data;
+  const { report } = app;
+  const { timeline } = app.data;
   const seen = report.window;
-  const parts = [table(WORDS.lossesOf, ['', ''], [['events', cell(seen.events, count)], ['lost', cell(seen.lost, count)], ['gaps', cell(seen.gaps, count)], ['malformed', cell(seen.malformed, count)]])];
+  const gaps = timeline.gaps.filter((gap) => gap.to_ns >= app.from && gap.from_ns <= app.to);
+  const parts = [table(WORDS.lossesOf, ['', ''], [[WORDS.eventsSeen, cell(seen.events, count)], [WORDS.lost, cell(seen.lost, count)], [WORDS.gapsCount, cell(seen.gaps, count)], [WORDS.malformed, cell(seen.malformed, count)]])];
   const isMissing = (/** @type {any} */ note) => note.code !== 'by_shares';
   if (seen.complete && !report.notes.some(isMissing)) parts.unshift(/** @type {any} */ (make('p', {}, WORDS.none)));
-  if (timeline.gaps.length > 0) parts.push(table(WORDS.gapsOf, [WORDS.from, WORDS.to, WORDS.worker, WORDS.lost], timeline.gaps.slice(0, 500).map((gap) => [cell(gap.from_ns, duration), cell(gap.to_ns, duration), gap.worker === null ? WORDS.unknown : String(gap.worker), cell(gap.lost, count)])));
+  if (gaps.length > 0) parts.push(table(WORDS.gapsOf, [WORDS.from, WORDS.to, WORDS.worker, WORDS.lost], gaps.slice(0, 500).map((gap) => [cell(gap.from_ns, duration), cell(gap.to_ns, duration), gap.worker === null ? WORDS.unknown : String(gap.worker), cell(gap.lost, count)])));
   if (report.broken.length > 0) parts.push(table(WORDS.brokenOf, [WORDS.stream, WORDS.what, WORDS.writtenCount, WORDS.readCount], report.broken.map((/** @type {any} */ stream) => [stream.name, stream.what, cell(stream.written, count), cell(stream.read, count)])));
   if (report.failures.length > 0) parts.push(table(WORDS.failuresOf, [WORDS.message, WORDS.component, WORDS.at], report.failures.map((/** @type {any} */ failure) => [failure.message, failure.component || WORDS.unknown, cell(failure.at_ns, duration)])));
   if (report.notes.length > 0) parts.push(table(WORDS.notesOf, ['', ''], report.notes.map((/** @type {any} */ note) => [note.code, note.text])));
   const { overhead } = report;
-  parts.push(table(WORDS.costOf, ['', ''], [[WORDS.share, cell(overhead.share, share)], [WORDS.time, cell(overhead.ns, duration)], ['bytes', cell(overhead.bytes, count)]]));
+  parts.push(table(WORDS.costOf, ['', ''], [[WORDS.share, cell(overhead.share, share)], [WORDS.time, cell(overhead.ns, duration)], [WORDS.bytes, cell(overhead.bytes, count)]]));
   return parts;
 }
 

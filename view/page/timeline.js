@@ -11,6 +11,8 @@ const NAMES = 190;
 /** The largest number of spans in the window that are drawn one by one; if there are more, columns of sums are drawn. */
 const SPANS_DRAWN = 400;
 const AXIS = 20;
+/** Of a run with more events, no story is requested only because the pointer rests on a message. */
+const EVENTS_ASKED = 5e6;
 const STATES = ['busy', 'starved', 'blocked', 'ready'];
 
 /** Draws the timeline: a lane for each worker, which unfolds into a lane for each task. */
@@ -22,6 +24,11 @@ export class TimelineView {
     this.overview = canvasOf('overview');
     this.unfolded = app.data.timeline.workers.length === 0;
     this.scrolled = 0;
+    /** The places between which a window is being chosen with the mouse. @type {[number, number]|null} */
+    this.brushed = null;
+    /** Stories that were requested because the pointer rested on their message. @type {Map<string, import('./data.js').ListedStory|null>} */
+    this.stories = new Map();
+    this.rests = '';
     /** The number of items in the last drawing. */
     this.items = 0;
     this.pixels = new Pixels();
@@ -36,7 +43,9 @@ export class TimelineView {
   tools() {
     const keys = make('ul', { class: 'keys' }, ...STATES.map((state, n) => make('li', {}, make('span', { class: `key ${state}` }), WORDS.stateTexts[n])),
       make('li', {}, make('span', { class: 'key gap' }), WORDS.gap));
-    byId('timeline-tools').replaceChildren(keys,
+    const { app } = this;
+    const pause = app.server ? [button(app.paused ? WORDS.goOn : WORDS.pause, () => { app.pause(); byId('pause').focus(); }, { id: 'pause', 'aria-pressed': String(app.paused) })] : [];
+    byId('timeline-tools').replaceChildren(keys, ...pause,
       button(WORDS.unfold, () => this.unfold(), { id: 'unfold', 'aria-pressed': String(this.unfolded) }),
       button(WORDS.larger, () => this.zoom(0.5), { 'aria-label': WORDS.zoomIn }), button(WORDS.smaller, () => this.zoom(2), { 'aria-label': WORDS.zoomOut }),
       button(WORDS.allTime, () => this.app.show(0, this.app.data.timeline.duration_ns)));
@@ -90,6 +99,12 @@ export class TimelineView {
     this.axis(context, width, axis, colour);
     this.gaps(context, rows, axis, width, height, colour);
     this.story(context, rows, axis, colour);
+    if (this.brushed) {
+      context.globalAlpha = 0.25;
+      context.fillStyle = colour.accent;
+      context.fillRect(Math.min(...this.brushed), axis, Math.abs(this.brushed[1] - this.brushed[0]), height - axis);
+      context.globalAlpha = 1;
+    }
     this.strip(colour);
     this.describeWindow();
     if (rows.length === 0 || this.app.data.timeline.duration_ns <= 0) this.empty(context, width, colour);
@@ -327,6 +342,7 @@ export class TimelineView {
   hover(x, y) {
     const found = x < NAMES ? null : this.spanAt(x, y);
     this.hovering = found !== null && found.n >= 0;
+    this.rests = '';
     if (!found || found.n < 0 || !found.row.lane) { this.app.light(this.app.held, false); this.describeWindow(); return; }
     const { row, n } = found;
     const lane = /** @type {Lane} */ (row.lane);
@@ -337,7 +353,25 @@ export class TimelineView {
     const read = lane.state[n] === 0 && columns.count[at] > 0 ? `, ${WORDS.reads} ${count(columns.count[at])} ${WORDS.messages}, ${columns.stream[at]}:${columns.first[at]} …` : '';
     byId('timeline-said').textContent = `${task.name}: ${WORDS.stateTexts[lane.state[n]]}${peer}, ${WORDS.at} ${duration(lane.start[n])}, ${WORDS.lasted} ${duration(lane.end[n] - lane.start[n])}${read}`;
     const entry = lane.state[n] === 0 ? this.app.storyOf(task.name, lane.start[n], lane.end[n]) : null;
-    this.app.light(entry || this.app.held, false);
+    const { process } = lane.task[n] < 0 ? { process: 0 } : tasks[lane.task[n]];
+    const { name } = this.app.lanes.data.processes[process] || { name: '' };
+    this.rests = read ? `${name ? `${name}/` : ''}${columns.stream[at]}:${columns.first[at]}` : '';
+    this.app.light(entry || this.stories.get(this.rests) || this.app.held, false);
+    if (read && !entry) this.askStory(this.rests);
+  }
+  /** Requests the story of a message at which the pointer rests. @param {string} message */
+  askStory(message) {
+    const { server, data } = this.app;
+    clearTimeout(this.asking);
+    if (!server || this.stories.has(message) || data.report.window.events > EVENTS_ASKED) return;
+    this.asking = setTimeout(() => {
+      if (this.rests !== message) return;
+      this.stories.set(message, null);
+      server.story(message).then((entry) => {
+        this.stories.set(message, entry);
+        if (entry && this.rests === message) this.app.light(entry, false);
+      });
+    }, 250);
   }
   listen() {
     const { canvas, overview } = this;
@@ -360,11 +394,12 @@ export class TimelineView {
       if (held.moved && !held.brush) {
         const by = ((held.x - event.offsetX) / Math.max(1, canvas.clientWidth - NAMES)) * (held.to - held.from);
         this.app.show(held.from + by, held.to + by);
-      }
+      } else if (held.moved) { this.brushed = [Math.max(NAMES, held.x), Math.max(NAMES, event.offsetX)]; this.app.draw(); }
     });
     canvas.addEventListener('pointerup', (event) => {
       const was = held;
       held = null;
+      this.brushed = null;
       if (was && was.moved && was.brush) this.app.show(...this.ordered(this.timeAt(was.x), this.timeAt(event.offsetX)));
       else if (was && !was.moved) {
         const found = this.spanAt(event.offsetX, event.offsetY);
@@ -372,7 +407,7 @@ export class TimelineView {
         this.app.light(this.app.lit, true);
       }
     });
-    canvas.addEventListener('pointerleave', () => { this.hovering = false; this.app.light(this.app.held, false); this.describeWindow(); });
+    canvas.addEventListener('pointerleave', () => { this.hovering = false; this.rests = ''; this.app.light(this.app.held, false); this.describeWindow(); });
     const inStrip = (/** @type {number} */ x) => ((x - NAMES) / Math.max(1, overview.clientWidth - NAMES)) * this.app.data.timeline.duration_ns;
     /** @type {number|null} */
     let begun = null;
@@ -396,6 +431,8 @@ export class TimelineView {
     if (event.key === 'ArrowLeft') this.pan(-0.2);
     else if (event.key === 'ArrowRight') this.pan(0.2);
     else if (event.key === 'ArrowUp' || event.key === 'ArrowDown') { this.scrolled += event.key === 'ArrowUp' ? -40 : 40; this.app.draw(); }
+    else if (event.key === 'Home') this.app.show(0, this.app.to - this.app.from);
+    else if (event.key === 'End') this.app.show(this.app.data.timeline.duration_ns - (this.app.to - this.app.from), this.app.data.timeline.duration_ns);
     else if (event.key === '+') this.zoom(0.5);
     else if (event.key === '-') this.zoom(2);
     else if (event.key === 'n' || event.key === 'p') this.app.nextStory(event.key === 'n' ? 1 : -1);

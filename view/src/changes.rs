@@ -6,6 +6,7 @@
 use serde::Serialize;
 
 use crate::lanes::{Decided, GapPage, Process, Spans, TimelinePage};
+use crate::links::LinkPage;
 
 /// The changes that turn an older timeline into a newer one with the same lanes.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -29,6 +30,8 @@ pub struct Changes {
     gaps: Option<Vec<GapPage>>,
     /// All decisions, if there are new ones; otherwise nothing.
     decisions: Option<Vec<Decided>>,
+    /// The links, if their figures changed; otherwise nothing.
+    links: Option<Vec<LinkPage>>,
 }
 
 impl Changes {
@@ -76,6 +79,7 @@ impl Changes {
             spans,
             gaps: (old.gaps != new.gaps).then(|| new.gaps.clone()),
             decisions: (old.decisions != new.decisions).then(|| new.decisions.clone()),
+            links: (old.links != new.links).then(|| new.links.clone()),
         })
     }
 }
@@ -185,6 +189,7 @@ mod tests {
         };
         by.gaps.iter().for_each(|gaps| new.gaps.clone_from(gaps));
         by.decisions.iter().for_each(|decisions| new.decisions.clone_from(decisions));
+        by.links.iter().for_each(|links| new.links.clone_from(links));
         new
     }
 
@@ -237,6 +242,7 @@ mod tests {
                 *last += 7;
             }
             new.gaps.push(GapPage { from_ns: 1.0, to_ns: 2.0, lost: 3, worker: None });
+            new.links.push(LinkPage::default());
             let changes = Changes::between(&old, &new).unwrap();
             assert_eq!(changed(&old, &changes), new);
         }

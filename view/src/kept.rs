@@ -16,7 +16,7 @@ use crate::summary::taken;
 /// The magic number at the beginning of the bytes.
 const MAGIC: [u8; 8] = *b"thalwegV";
 /// The version of the format, which is raised when the format of these data or the content of a page changes.
-const KEPT_VERSION: u64 = 2;
+const KEPT_VERSION: u64 = 3;
 /// A stored length above this limit is taken for damage.
 const BYTES_MAX: u64 = 1 << 30;
 

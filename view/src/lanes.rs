@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::filling::filled;
 use crate::levels::Levels;
+use crate::links::LinkPage;
 use crate::summary::{STATES, State, Summary};
 
 /// The value that means "none" in a column.
@@ -32,6 +33,8 @@ pub struct TimelinePage {
     pub gaps: Vec<GapPage>,
     /// The decisions of tuners, oldest first.
     pub decisions: Vec<Decided>,
+    /// The links of a run over several nodes.
+    pub links: Vec<LinkPage>,
 }
 
 /// A process, and the cells of its lanes' sums.
@@ -185,6 +188,7 @@ impl TimelinePage {
             whole
                 .decisions
                 .extend(page.decisions.into_iter().map(|of| Decided { at_ns: of.at_ns + later, ..of }));
+            whole.links.extend(page.links.into_iter().map(|of| LinkPage { process: at, ..of }));
             whole.gaps.extend(page.gaps.into_iter().map(|gap| GapPage {
                 from_ns: gap.from_ns + later,
                 to_ns: gap.to_ns + later,
@@ -323,6 +327,7 @@ mod tests {
             spans: Spans::of(&ends.iter().map(|&end| [1, 0, 0, end, 5, 0, -1, -1, 1]).collect::<Vec<_>>()),
             gaps: vec![GapPage { from_ns: 1.0, to_ns: 2.0, lost: 3, worker: Some(0) }],
             decisions: Vec::new(),
+            links: vec![LinkPage { node: "b".to_owned(), ..LinkPage::default() }],
         }
     }
 
@@ -342,5 +347,6 @@ mod tests {
         assert_eq!((both.tasks[3].worker, both.workers[1].id), (Some(1 << 20), 1 << 20));
         assert_eq!((both.workers[1].name.as_str(), both.processes[1].sums_from_ns), ("2/0", 7.0));
         assert_eq!((both.gaps[1].from_ns, both.gaps[1].worker), (8.0, Some(1 << 20)));
+        assert_eq!((both.links[0].process, both.links[1].process, both.links.len()), (0, 1, 2));
     }
 }

@@ -7,12 +7,14 @@
 #![forbid(unsafe_code)]
 
 mod changes;
+mod decisions;
 mod filling;
 pub mod flow;
 mod kept;
 mod lanes;
 pub mod layers;
 mod levels;
+mod links;
 pub mod names;
 mod network;
 mod page;
@@ -23,9 +25,11 @@ mod timeline;
 pub mod units;
 
 pub use changes::Changes;
+pub use decisions::Decisions;
 pub use kept::Kept;
 pub use lanes::{Decided, GapPage, Process, Spans, TaskLane, TimelinePage, WorkerLane};
 pub use levels::{KnownTask, Levels};
+pub use links::LinkPage;
 pub use network::{Line, Network, Node};
 pub use page::{
     Applied, CallsPage, Json, Live, Made, MessageStory, Other, Page, SCHEMA, Setting, VERSION, escaped,

@@ -421,6 +421,51 @@ mod tests {
         assert!(!policy().contains("unsafe"));
     }
 
+    /// The texts in quotes of a line of a module, without comments and inserted expressions.
+    fn quoted(line: &str) -> Vec<String> {
+        let mut texts = Vec::new();
+        let mut line = line.to_owned();
+        while let (Some(begin), Some(end)) = (line.find("/**"), line.find("*/")) {
+            line.replace_range(begin..(end + 2).max(begin), "");
+        }
+        let (mut quote, mut depth) = (None, 0);
+        for c in line.chars() {
+            match (quote, c) {
+                (None, '\'' | '`') => {
+                    quote = Some(c);
+                    texts.push(String::new());
+                }
+                (Some(end), c) if c == end && depth == 0 => quote = None,
+                (Some('`'), '{') => depth += 1,
+                (Some('`'), '}') => depth -= 1,
+                (Some(_), c) if depth == 0 => texts.last_mut().expect("one is open").push(c),
+                _ => {}
+            }
+        }
+        texts
+    }
+
+    #[test]
+    fn all_english_text_is_in_one_module() {
+        assert_eq!(quoted("a('one', `two ${x ? 'y' : 'z'} three`) /** 'four' */"), ["one", "two $ three"]);
+        // Fonts, classes of the style sheet, commands, and errors of the page itself are not translated.
+        let known = ["system-ui", "key gap", "thalweg ", "no element", "no canvas"];
+        let is_word = |word: &&str| word.len() > 1 && word.chars().all(char::is_alphabetic);
+        let mut found = 0;
+        for (name, module) in MODULES {
+            let lines = module.lines().map(str::trim_start);
+            for line in lines.filter(|line| !["//", "*", "/*"].iter().any(|begin| line.starts_with(begin))) {
+                for text in quoted(line) {
+                    let words = text.split(' ').filter(is_word).count();
+                    let is_english = words > 1 && !known.iter().any(|known| text.contains(known));
+                    found += usize::from(is_english);
+                    assert!(!is_english || *name == "words", "{name}.js has a text for people: {text}");
+                }
+            }
+        }
+        assert!(found > 50, "{found} texts were found in words.js");
+    }
+
     #[test]
     fn the_fields_are_all_of_the_page() {
         let page = Page::of(report(), "text".to_owned(), TimelinePage::default());

@@ -419,6 +419,7 @@ mod tests {
             },
             gaps: vec![GapPage { from_ns: 600_000.0, to_ns: 700_000.0, lost: 17, worker: None }],
             decisions: Vec::new(),
+            links: Vec::new(),
         }
     }
 

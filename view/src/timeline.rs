@@ -8,11 +8,12 @@
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use thalweg_monitor::events::{self, DecidedWhat};
 use thalweg_monitor::{Batch, Dispatch, For, IdMap, Moment, Monitor, Observation, Report, Role, Wait, What};
 
+use crate::decisions::{DECISIONS_MAX, decided};
 use crate::lanes::{Decided, GapPage, NONE, Process, Spans, TaskLane, TimelinePage, WorkerLane};
 use crate::levels::{KnownTask, Levels};
+use crate::links::{COUNTED, Links};
 use crate::summary::{STATES, State, Summary};
 
 /// The largest number of tasks with a lane of their own.
@@ -24,12 +25,13 @@ const LANE_CELLS_MIN: usize = 1 << 9;
 /// on, which is smaller because the cells are written repeatedly and a viewer can ask for more.
 const LANE_CELLS_WRITTEN: u64 = 1 << 10;
 const LANE_CELLS_LIVE: u64 = 1 << 8;
+/// If more spans than this were recorded between two updates of a live run, no single spans are published,
+/// because all that are kept would cover less than a second; a viewer of such a short time requests them.
+const FRESH_MAX: usize = 128;
 /// The initial number of ticks in a cell.
 const WIDTH: u64 = 1 << 12;
 /// The largest number of gaps that are kept; further gaps are merged into the last one.
 const GAPS_MAX: usize = 2000;
-/// The largest number of tuners' decisions that are kept.
-const DECISIONS_MAX: usize = 10_000;
 /// The largest number of cells that are written for all lanes together.
 const CELLS_WRITTEN: usize = 1 << 18;
 /// The number in place of a lane's for a worker's spans in which no task ran.
@@ -48,6 +50,8 @@ pub struct Timeline {
     /// The time of each writer's last event, and the writer's worker.
     writers: IdMap<(u64, Option<u64>)>,
     spans: VecDeque<Span>,
+    /// The number of spans recorded since the timeline was last published.
+    fresh: usize,
     /// The spans that had not ended when the timeline was last published.
     open: Vec<Span>,
     /// The time from which on all spans are kept; `None` if all spans of the run are kept.
@@ -57,6 +61,7 @@ pub struct Timeline {
     entries: Sample,
     /// The decisions of tuners, with ticks as times.
     decisions: Vec<Decided>,
+    links: Links,
     page: TimelinePage,
 }
 
@@ -211,11 +216,13 @@ impl Timeline {
             workers: BTreeMap::new(),
             writers: IdMap::default(),
             spans: VecDeque::new(),
+            fresh: 0,
             open: Vec::new(),
             dropped_until: None,
             gaps: Vec::new(),
             entries: Sample::default(),
             decisions: Vec::new(),
+            links: Links::default(),
             page: TimelinePage::default(),
         }
     }
@@ -431,6 +438,7 @@ impl Timeline {
             self.dropped_until = self.dropped_until.max(Some(old.end));
         }
         self.spans.push_back(span);
+        self.fresh += 1;
     }
 
     fn worker(&mut self, id: u64, begin: u64) -> &mut Summary {
@@ -497,6 +505,7 @@ impl Timeline {
             sums: Vec::new(),
         });
         let called = called.collect();
+        self.page.links = self.links.page(moment);
         self.drawn(zero, called)
     }
 
@@ -506,7 +515,7 @@ impl Timeline {
         let Some(zero) = self.how.zero else { return };
         self.how.until = self.how.until.max(self.end);
         let mut ends: HashMap<u32, u64> = HashMap::new();
-        for span in self.spans.iter().rev().take(self.how.spans_max) {
+        for span in self.spans.iter().rev().take(self.fresh) {
             ends.entry(span.lane).or_insert(span.end);
         }
         let until = self.how.until;
@@ -520,6 +529,11 @@ impl Timeline {
         self.page = self.drawn(zero, called);
     }
 
+    /// Whether the timeline is published again and again while its run goes on.
+    fn is_live(&self) -> bool {
+        self.how.remembers && self.how.within.is_none()
+    }
+
     /// The width of the cells in the page, chosen so that all lanes together stay within the limit.
     fn written_width(&self, begin: u64) -> u64 {
         let widest = self.lanes.iter().map(|lane| lane.summary.width());
@@ -528,8 +542,7 @@ impl Timeline {
         let lanes = self.lanes.len() + self.workers.len();
         let end = self.open.iter().map(|span| span.end).fold(self.end, u64::max);
         let cells = |width: u64| end.saturating_sub(begin) / width.max(1) + 1;
-        let is_live = self.how.remembers && self.how.within.is_none();
-        let written = if is_live { LANE_CELLS_LIVE } else { LANE_CELLS_WRITTEN };
+        let written = if self.is_live() { LANE_CELLS_LIVE } else { LANE_CELLS_WRITTEN };
         while cells(width) > written || cells(width) as usize * lanes > CELLS_WRITTEN {
             width = width.saturating_mul(2);
         }
@@ -558,11 +571,13 @@ impl Timeline {
             lost: gap.lost,
             worker: gap.worker,
         });
+        let is_many = std::mem::take(&mut self.fresh) > FRESH_MAX && self.page.duration_ns > 0.0;
+        let has_spans = !self.spans.is_empty() && !(self.is_live() && is_many);
         let first = self.how.within.map_or(zero, |(from, _)| from);
         let exact_from = self.dropped_until.unwrap_or(first).max(first);
         TimelinePage {
             duration_ns: ns(self.how.within.map_or(until, |(_, to)| to)),
-            exact_from_ns: (!self.spans.is_empty()).then(|| ns(exact_from).round()),
+            exact_from_ns: has_spans.then(|| ns(exact_from).round()),
             processes: vec![Process {
                 name: String::new(),
                 sums_from_ns: ns(begin),
@@ -576,7 +591,8 @@ impl Timeline {
                 .iter()
                 .map(|of| Decided { at_ns: ns(of.at_ns as u64), ..of.clone() })
                 .collect(),
-            spans: self.columns(exact_from, zero, ns_per_tick),
+            spans: if has_spans { self.columns(exact_from, zero, ns_per_tick) } else { Spans::default() },
+            links: self.page.links.clone(),
         }
     }
 
@@ -652,42 +668,15 @@ impl Timeline {
     }
 }
 
-/// A tuner's decision, with its time in ticks.
-fn decided(batch: &Batch<'_>, time: u64, of: &events::Decided) -> Decided {
-    let known = |figure: f64| figure.is_finite().then_some(figure);
-    let text = |text| batch.text(text).to_owned();
-    Decided {
-        number: of.number,
-        at_ns: time as f64,
-        what: match of.what {
-            DecidedWhat::Began => "began",
-            DecidedWhat::Changed => "changed",
-            DecidedWhat::Tried => "tried",
-            DecidedWhat::Kept => "kept",
-            DecidedWhat::TakenBack => "taken back",
-            DecidedWhat::Undone => "undone",
-            DecidedWhat::Pinned => "pinned",
-            DecidedWhat::Advised => "advised",
-            DecidedWhat::Ended => "ended",
-            DecidedWhat::Unknown => "?",
-        }
-        .to_owned(),
-        change: text(of.change),
-        model: text(of.model),
-        predicted: known(of.predicted),
-        gain: known(of.gain).and_then(|mean| Some([mean, known(of.least)?, known(of.most)?])),
-        why: text(of.why),
-    }
-}
-
 /// The kinds of event from which a timeline is made.
-const WANTED: [&str; 6] = [
+const WANTED: [&str; 7] = [
     "run.dispatch",
     "run.wait",
     "exec.worker_waiting",
     "exec.worker_resumed",
     "exec.worker_parked",
     "tuner.decided",
+    COUNTED,
 ];
 
 impl Monitor for Timeline {
@@ -711,12 +700,14 @@ impl Monitor for Timeline {
                 What::Runtime(Observation::Decided(of)) if self.decisions.len() < DECISIONS_MAX => {
                     self.decisions.push(decided(batch, item.time, &of));
                 }
+                What::Other { .. } => self.links.take(batch, item),
                 _ => {}
             }
         }
     }
 
     fn restart(&mut self, time: u64) {
+        self.links.restart();
         if !self.how.remembers {
             *self = Timeline { begin: Some(time), end: time, ..Timeline::new(self.how.spans_max) };
         }

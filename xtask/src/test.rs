@@ -442,7 +442,7 @@ fn archive(count: &mut Count) -> Result<()> {
 /// Tests the page in Chromium and the types of its modules. If a program is missing, that is reported, and
 /// the tests counted as skipped.
 fn pictures(count: &mut Count) -> Result<()> {
-    for name in ["browser", "browser_hard", "top"] {
+    for name in ["browser", "browser_hard", "browser_more", "top"] {
         let mut test = process::cargo();
         test.args([
             "test",

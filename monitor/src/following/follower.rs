@@ -336,12 +336,18 @@ impl<'m, F: Feed> Follower<'m, F> {
     /// Reads the events that exist now; returns their number. Events that a live process records meanwhile
     /// are left for the next poll.
     pub fn poll(&mut self) -> u64 {
+        for (part, reader) in self.parts.iter_mut().zip(self.feed.spaces()) {
+            part.alive = reader.is_alive();
+        }
+        self.poll_events()
+    }
+
+    /// Reads the events that exist now, as [`Follower::poll`] does, but does not find out whether the
+    /// processes still live, which takes as long as reading some ten events.
+    pub fn poll_events(&mut self) -> u64 {
         let looked = self.feed.look().and_then(|()| self.meet());
         if let (Err(error), Some(first)) = (looked, self.parts.first_mut()) {
             first.damage.push(error.to_string());
-        }
-        for (part, reader) in self.parts.iter_mut().zip(self.feed.spaces()) {
-            part.alive = reader.is_alive();
         }
         let mut taken = 0;
         while self.parts.iter().all(|part| part.damage.len() <= DAMAGE_MAX) {

@@ -9,6 +9,7 @@ use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, Ke
 use thalweg_host::amount::time;
 use thalweg_host::{Interrupt, LiveRun, chain, spaces};
 use thalweg_monitor::Follower;
+use thalweg_view::Decisions;
 
 use crate::commands::look::Sort;
 use crate::commands::set::change_text;
@@ -54,10 +55,13 @@ pub(crate) fn main(arguments: &Arguments, on: crate::Terminal) -> Result<(), Fai
         ));
     }
     let mut follower = Follower::open(&path, TOP).map_err(Failure::usage)?;
+    let decisions = Decisions::default();
+    let monitor = decisions.clone();
+    follower.add_each(move |_| Box::new(monitor.clone()));
     follower.poll();
     let report = follower.report().map_err(Failure::usage)?;
     let interrupt = Interrupt::listen().map_err(|error| Failure::run("cannot listen to signals", error))?;
-    let screen = Screen::new(report, on.colour);
+    let screen = Screen::new(report, on.colour, decisions);
     let mut top = Top { follower, screen, window: arguments.window, began: Instant::now(), path };
     // `try_init` installs a panic hook, so the terminal is restored after a panic, too.
     let mut terminal =

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use thalweg_monitor::Follower;
+use thalweg_monitor::{Follower, Report};
 use thalweg_space::clock::Clock;
 use thalweg_space::reader::{Feed, PathFeed};
 use thalweg_view::{Levels, Shared, Timeline, TimelinePage};
@@ -15,6 +15,9 @@ use crate::failure::Failure;
 /// The largest number of single spans that are sent for a window of time; if there are more, sums are sent
 /// instead.
 const SPANS_MAX: u64 = 120_000;
+/// The largest number of spans in a part of a run on which a report is made while a viewer waits: the report
+/// takes about half a second.
+const REPORTED_MAX: u64 = 500_000;
 /// How much of the time after a window, in nanoseconds, is read as well, because a span that begins inside
 /// the window may end after it.
 const BEHIND: f64 = 2e6;
@@ -102,10 +105,13 @@ pub(crate) struct Clocks {
 }
 
 impl Clocks {
-    /// The clocks of all processes known at present.
+    /// The clocks of all processes known at present. A single process needs none.
     pub(crate) fn of(feed: &impl Feed) -> Clocks {
+        if feed.is_single() {
+            return Clocks { is_single: true, of: Vec::new() };
+        }
         let clocks = feed.spaces().iter().map_while(|space| Some(space.info().ok()?.clock));
-        Clocks { is_single: feed.is_single(), of: clocks.collect() }
+        Clocks { is_single: false, of: clocks.collect() }
     }
 
     fn later(&self, all: &[Shared]) -> Vec<f64> {
@@ -144,6 +150,35 @@ pub(crate) fn detail(path: &Path, known: &Processes, from: f64, to: f64) -> Resu
     }
 }
 
+/// The time from which the feed counts (the beginning of the first process) to the time from which the page
+/// counts (the first event), in nanoseconds.
+fn before(feed: &PathFeed, known: &Processes) -> Result<f64, Failure> {
+    let Some((later, first)) = known.first() else { return Ok(0.0) };
+    let clock = feed.spaces()[0].info().map_err(Failure::usage)?.clock;
+    Ok(clock.real_ns(first.zero).saturating_sub(clock.anchor().real_ns) as f64 - later)
+}
+
+/// The report on the time between two times of the page of a run that has ended, in nanoseconds; `None` if
+/// that time has too many events to read them while a viewer waits.
+pub(crate) fn part(
+    path: &Path,
+    known: &Processes,
+    (from, to): (f64, f64),
+    top: usize,
+) -> Result<Option<Report>, Failure> {
+    let count: u64 = known.iter().map(|(later, levels)| levels.spans(from - later, to - later)).sum();
+    if count > REPORTED_MAX {
+        return Ok(None);
+    }
+    let feed = PathFeed::open(path).map_err(Failure::usage)?;
+    let before = before(&feed, known)?;
+    let ns = |ns: f64| (ns + before).max(0.0) as u64;
+    let mut follower = Follower::open(path, top).map_err(Failure::usage)?;
+    follower.between(ns(from), ns(to)).map_err(Failure::usage)?;
+    follower.poll();
+    follower.finish().map(Some).map_err(Failure::usage)
+}
+
 /// Every span between two times, of each process; `None` if events of some spans were overwritten.
 fn exactly(
     feed: PathFeed,
@@ -151,10 +186,10 @@ fn exactly(
     from: f64,
     to: f64,
 ) -> Result<Option<Vec<TimelinePage>>, Failure> {
-    let Some((first_later, first)) = known.first() else { return Ok(None) };
-    let clock = feed.spaces()[0].info().map_err(Failure::usage)?.clock;
-    // The feed counts time from the beginning of the first process, the page from the first event.
-    let before = clock.real_ns(first.zero).saturating_sub(clock.anchor().real_ns) as f64 - first_later;
+    if known.is_empty() {
+        return Ok(None);
+    }
+    let before = before(&feed, known)?;
     let time = |ns: f64| Duration::from_nanos((ns + before).max(0.0) as u64);
     let ns = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
     // The events that record spans at the window's edges may lie before and after the window, so the read

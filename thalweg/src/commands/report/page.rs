@@ -1,7 +1,7 @@
 //! The page of a run, which `thalweg report --html` writes and `thalweg view` serves.
 
 use std::collections::HashMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use thalweg_host::amount::Span;
 use thalweg_host::settings::{range, written};
@@ -32,6 +32,9 @@ const SLOWEST: usize = 24;
 /// drawn.
 const CALLS_TOP: usize = 20;
 const CALLS_DRAWN: usize = 60;
+/// Stories take another pass over all events, so the page of a run with this many events is shown before it
+/// has stories.
+const EVENTS_EARLY: u64 = 1_000_000;
 /// The number of messages that are replayed to compare two runs.
 const REPLAYED_MAX: usize = 150_000;
 
@@ -40,9 +43,9 @@ pub(crate) fn write(look: &Look, file: &Path, older: Option<&str>) -> Result<(),
     let path = spaces::find_feed(look.space.as_deref())?;
     let failed = |error| Failure::run("cannot write the page", error);
     let text = if look.window.is_none() && look.top <= TOP && older.is_none() {
-        over(&path)?.page.file()
+        over(&path, |_, _| {})?.page.file()
     } else {
-        let mut made = page(&path, look.window, look.top)?.0;
+        let mut made = page(&path, look.window, look.top, |_, _| {})?.0;
         if let Some(older) = older {
             made.other = Some(other(&spaces::find_feed(Some(older))?, Some(&path))?);
         }
@@ -78,14 +81,14 @@ fn error_at(file: &Path, error: &std::io::Error) -> std::io::Error {
 }
 
 /// The page of a run that has ended, with its lanes in full detail: the stored page, or a new page, which is
-/// then stored.
-pub(crate) fn over(path: &Path) -> Result<Kept, Failure> {
+/// then stored. Of a run with many events, `early` gets the new page before it has the stories of messages.
+pub(crate) fn over(path: &Path, early: impl FnOnce(&Page, Processes)) -> Result<Kept, Failure> {
     let feed = PathFeed::open(path).map_err(Failure::usage)?;
     if let Some(kept) = kept::read(&feed) {
         return Ok(kept);
     }
     let of = kept::made_from(&feed);
-    let (page, levels) = page(path, None, 10)?;
+    let (page, levels) = page(path, None, 10, early)?;
     let events = page.report.window.events;
     let page = page.made().map_err(|error| Failure::run("cannot write the page", error))?;
     let kept = Kept { of: of.clone().unwrap_or_default(), page, levels };
@@ -116,17 +119,22 @@ fn measured(path: &Path, window: Option<Span>, top: usize) -> Result<(Report, La
     Ok((report, lanes, clocks))
 }
 
-fn page(path: &Path, window: Option<Span>, top: usize) -> Result<(Page, Processes), Failure> {
+fn page(
+    path: &Path,
+    window: Option<Span>,
+    top: usize,
+    early: impl FnOnce(&Page, Processes),
+) -> Result<(Page, Processes), Failure> {
     let (report, lanes, clocks) = measured(path, window, top)?;
     let text = text::plain(&report, View { top, sort: Sort::Load });
     let mut page = Page::of(report, text, lanes.page(&clocks));
-    page.settings = SpaceReader::open(path)
-        .and_then(|reader| reader.settings())
-        .map(|all| settings(&all))
-        .unwrap_or_default();
+    page.settings = PathFeed::open(path).map(|feed| settings(&feed)).unwrap_or_default();
     // A page about a part of the run shows no paths of messages, because their times count from the beginning
     // of the run, and no calls, because calls are analysed for the whole run only.
     if window.is_none() {
+        if page.report.window.events >= EVENTS_EARLY {
+            early(&page, lanes.levels(&clocks));
+        }
         page.stories = message_stories(path, &page.report, &lanes.entries(&clocks))?;
         later(&mut page.stories, &lanes.later(&clocks));
         page.calls = calls_of(path);
@@ -162,7 +170,7 @@ pub(crate) fn calls_of(path: &Path) -> Option<CallsPage> {
 }
 
 /// Converts the times of messages of a session's processes from times of the process to times of the page.
-fn later(stories: &mut [MessageStory], later: &[f64]) {
+pub(crate) fn later(stories: &mut [MessageStory], later: &[f64]) {
     for one in stories {
         let number: Option<usize> =
             one.story.message.split_once('/').and_then(|(number, _)| number.parse().ok());
@@ -195,17 +203,32 @@ fn message_stories(
     Ok(kept.map(|story| MessageStory { times: times.remove(story.message.as_str()), story }).collect())
 }
 
-/// Settings formatted for people.
-pub(crate) fn settings(all: &[SettingView]) -> Vec<Setting> {
-    let unit = |setting: &SettingView| {
-        if setting.unit.is_empty() { String::new() } else { format!(" {}", setting.unit) }
+/// The settings of a run, formatted for people. In a session each name begins with the number of its process,
+/// as the ids of tasks do.
+pub(crate) fn settings(feed: &impl Feed) -> Vec<Setting> {
+    let of = |(at, space): (usize, &SpaceReader)| {
+        let number = if feed.is_single() { String::new() } else { format!("{}/", at + 1) };
+        let all = space.settings().unwrap_or_default();
+        all.into_iter().map(|setting| shown(&number, &setting)).collect::<Vec<_>>()
     };
-    let each = all.iter().map(|setting| Setting {
-        name: setting.name.clone(),
+    feed.spaces().iter().enumerate().flat_map(of).collect()
+}
+
+fn shown(number: &str, setting: &SettingView) -> Setting {
+    let unit = if setting.unit.is_empty() { String::new() } else { format!(" {}", setting.unit) };
+    Setting {
+        name: format!("{number}{}", setting.name),
         value: written(setting, setting.value),
         default: written(setting, setting.default),
-        range: format!("{}{}", range(setting), unit(setting)),
+        range: format!("{}{unit}", range(setting)),
         about: setting.doc.clone(),
-    });
-    each.collect()
+    }
+}
+
+/// The space whose setting has this name on the page of `path`, and the setting's name in that space.
+pub(crate) fn owner<'a>(path: &Path, setting: &'a str) -> Option<(PathBuf, &'a str)> {
+    let (number, name) = setting.split_once('/')?;
+    let place = number.parse::<usize>().ok()?.checked_sub(1)?;
+    let feed = PathFeed::open(path).ok().filter(|feed| !feed.is_single())?;
+    Some((feed.spaces().get(place)?.path().to_owned(), name))
 }

@@ -1,4 +1,4 @@
-//! The screen of `thalweg top`: the verdict, a table of components, workers as bars.
+//! The screen of `thalweg top`: the verdict, a table of components, workers as bars, the decisions of tuners.
 
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
@@ -7,6 +7,7 @@ use ratatui::text::{Line, Span};
 use ratatui::widgets::{Cell, Paragraph, Row, Table, Wrap};
 use thalweg_monitor::{Component, Report, State, Worker};
 use thalweg_view::flow::Flow;
+use thalweg_view::{Decided, Decisions};
 
 use crate::commands::look::Sort;
 use crate::table::shortened;
@@ -14,6 +15,8 @@ use crate::units::{count, duration, rate, share};
 
 /// The largest number of lines for workers.
 const WORKERS_MAX: usize = 16;
+/// The largest number of lines for decisions of tuners.
+const DECISIONS_MAX: usize = 4;
 /// The width below which the shares of waiting are left out.
 const NARROW: u16 = 70;
 
@@ -30,6 +33,7 @@ pub(super) enum Asking {
 pub(super) struct Screen {
     report: Report,
     colour: bool,
+    decisions: Decisions,
     pub(super) sort: Sort,
     pub(super) filter: String,
     pub(super) scrolled: usize,
@@ -41,10 +45,11 @@ pub(super) struct Screen {
 }
 
 impl Screen {
-    pub(super) fn new(report: Report, colour: bool) -> Screen {
+    pub(super) fn new(report: Report, colour: bool, decisions: Decisions) -> Screen {
         Screen {
             report,
             colour,
+            decisions,
             sort: Sort::Flow,
             filter: String::new(),
             scrolled: 0,
@@ -74,20 +79,26 @@ impl Screen {
         let area = frame.area();
         let workers = self.report.workers.len().min(WORKERS_MAX).min(usize::from(area.height / 3)) as u16;
         let verdict = if area.height >= 20 { 3 } else { 2 };
+        let decided = if area.height >= 20 { self.decisions.last(DECISIONS_MAX) } else { Vec::new() };
+        let decisions = if decided.is_empty() { 0 } else { decided.len() as u16 + 1 };
         let parts = [
             Constraint::Length(1),
             Constraint::Length(verdict),
             Constraint::Min(2),
             Constraint::Length(workers + 1),
+            Constraint::Length(decisions),
             Constraint::Length(1),
         ];
-        let [head, verdict, table, bars, foot] = Layout::vertical(parts).areas(area);
+        let [head, verdict, table, bars, log, foot] = Layout::vertical(parts).areas(area);
         frame.render_widget(Paragraph::new(self.heading()), head);
         let text = visible(&self.report.verdict.words.text);
         let bold = Style::new().add_modifier(Modifier::BOLD);
         frame.render_widget(Paragraph::new(text).style(bold).wrap(Wrap { trim: true }), verdict);
         self.table(frame, table);
         self.workers(frame, bars);
+        let lines = decided.iter().map(|of| Line::from(decision(of)));
+        let lines: Vec<Line<'_>> = [Line::from("TUNING")].into_iter().chain(lines).collect();
+        frame.render_widget(Paragraph::new(lines), log);
         frame.render_widget(Paragraph::new(self.foot()), foot);
     }
 
@@ -233,6 +244,16 @@ impl Screen {
     }
 }
 
+/// A tuner's decision as a line: its number and time, what it did, what that brought, and why.
+fn decision(of: &Decided) -> String {
+    let sign = |part: f64| if part < 0.0 { '−' } else { '+' };
+    let gain =
+        of.gain.map(|[mean, ..]| format!(" ({}{})", sign(mean), share(mean.abs()))).unwrap_or_default();
+    let about = [&of.change[..], &of.why].into_iter().filter(|text| !text.is_empty());
+    let about = about.collect::<Vec<_>>().join(": ");
+    visible(&format!("{:>4} {:>8} {}{gain} {about}", of.number, duration(of.at_ns), of.what))
+}
+
 /// The cell of a number, aligned to the right of a column of this width.
 fn right_in(text: &str, width: u16) -> Cell<'static> {
     Cell::from(format!("{text:>width$}", width = usize::from(width)))
@@ -266,7 +287,8 @@ mod tests {
     fn every_size_shows_the_verdict_the_components_and_the_workers() {
         let report = report();
         for (width, height) in [(80, 24), (120, 50), (40, 12), (20, 5), (1, 1)] {
-            let text = drawn(&mut Screen::new(report.clone(), false), width, height).join("\n");
+            let text = drawn(&mut Screen::new(report.clone(), false, Decisions::default()), width, height)
+                .join("\n");
             if width < 40 {
                 continue;
             }
@@ -283,7 +305,7 @@ mod tests {
 
     #[test]
     fn rows_stand_in_the_order_that_was_chosen_and_the_filter_leaves_others_out() {
-        let mut screen = Screen::new(report(), false);
+        let mut screen = Screen::new(report(), false, Decisions::default());
         screen.sort = Sort::Name;
         let names: Vec<String> = screen.rows().iter().map(|row| row.path.clone()).collect();
         let mut sorted = names.clone();
@@ -301,7 +323,7 @@ mod tests {
         odd.components[0].path = "a\x1b[2Jb\u{9b}c".to_owned();
         odd.space.name = "\x07bell".to_owned();
         odd.verdict.words.text = "\x1b]0;title\x07".to_owned();
-        let text = drawn(&mut Screen::new(odd, false), 120, 40).join("");
+        let text = drawn(&mut Screen::new(odd, false, Decisions::default()), 120, 40).join("");
         assert!(!text.chars().any(char::is_control), "{text:?}");
     }
 }

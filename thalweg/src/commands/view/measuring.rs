@@ -8,23 +8,31 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use hyper::body::Bytes;
-use thalweg_monitor::{Follower, State};
-use thalweg_space::reader::{PathFeed, SpaceReader};
+use thalweg_monitor::{Follower, Report, State};
+use thalweg_space::reader::{Feed, PathFeed};
 use thalweg_view::names::json;
-use thalweg_view::{Applied, Changes, Json, Live, Page, Setting, TimelinePage};
+use thalweg_view::{Applied, Changes, Json, Live, Page, TimelinePage};
 use tokio::sync::watch;
 
 use crate::commands::look::Sort;
-use crate::commands::report::lanes::{Clocks, Lanes, Processes, detail};
+use crate::commands::report::lanes::{Clocks, Lanes, Processes, detail, part};
 use crate::commands::report::page::{self, TOP};
 use crate::commands::report::text::{self, View};
 use crate::failure::Failure;
 
 /// The number of single spans in a message to the page; the page requests the spans of a window.
 const SPANS_SENT: usize = 1_000;
-/// The interval at which a live run is read; even if the run suddenly becomes fast, its elements hold the
-/// events of a longer time.
-const LOOK_EVERY: Duration = Duration::from_millis(50);
+/// The longest interval at which a live run is read; even if the run suddenly becomes fast, its elements hold
+/// the events of a longer time. While a run records [`MANY`] events or more in that interval, it is read more
+/// often.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+const LOOK_OFTEN: Duration = Duration::from_millis(50);
+const MANY: u64 = 10_000;
+/// The interval at which the server finds out whether the run's process lives, which takes as long as to read
+/// and analyse a hundred events.
+const ALIVE_EVERY: Duration = Duration::from_secs(1);
+/// The interval at which the server finds out how much processor time it has taken.
+const SPENT_EVERY: Duration = Duration::from_secs(1);
 
 /// The present page, as server-sent events.
 #[derive(Clone)]
@@ -121,6 +129,27 @@ impl Measured {
         detail(&self.path, &processes, from, to).map_err(|failure| failure.text())
     }
 
+    /// The report on the time between two times of the page; `None` if the run goes on, or if that time has too
+    /// many events. The call may take long.
+    pub(super) fn report(&self, from: f64, to: f64) -> Result<Option<Report>, String> {
+        let processes = match &*self.known() {
+            Known::Over(processes) => Arc::clone(processes),
+            Known::Nothing | Known::Live(_) => return Ok(None),
+        };
+        part(&self.path, &processes, (from, to), TOP).map_err(|failure| failure.text())
+    }
+
+    /// For each process, the time from the beginning of the first process to its own beginning, in nanoseconds.
+    pub(super) fn later(&self) -> Vec<f64> {
+        match &*self.known() {
+            Known::Nothing => Vec::new(),
+            Known::Over(processes) => processes.iter().map(|(later, _)| *later).collect(),
+            Known::Live(lanes) => {
+                PathFeed::open(&self.path).map_or(Vec::new(), |feed| lanes.later(&Clocks::of(&feed)))
+            }
+        }
+    }
+
     fn known(&self) -> std::sync::MutexGuard<'_, Known> {
         self.lanes.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
@@ -162,6 +191,7 @@ pub(super) fn begin(path: &Path, every: Duration, window: Duration) -> Result<Ar
             sent: Arc::default(),
             drawn: Arc::default(),
             changes: 0,
+            spent: None,
         }
         .run()
     };
@@ -185,6 +215,8 @@ struct Screen {
     drawn: Arc<TimelinePage>,
     /// The number of changes that had been applied when the settings were last read.
     changes: u64,
+    /// The processor time that this process had taken, in seconds, and when that was read.
+    spent: Option<(Instant, f64)>,
 }
 
 impl Screen {
@@ -192,7 +224,8 @@ impl Screen {
         let last = self.live();
         // A run that has ended is read once more as a whole, and then shown completely. If its space was
         // removed, viewers keep the last page of the live run.
-        let over = match page::over(&self.path) {
+        let path = self.path.clone();
+        let over = match page::over(&path, |page, levels| self.show_early(page, levels)) {
             Ok(kept) => Some(kept),
             Err(failure) if last.is_none() => {
                 return self.fail(&format!("the run cannot be shown: {}", failure.text()));
@@ -206,9 +239,10 @@ impl Screen {
         let mut changes = u64::MAX;
         loop {
             let now = self.measured.changes.load(Ordering::Acquire);
-            if std::mem::replace(&mut changes, now) != now {
+            let before = std::mem::replace(&mut changes, now);
+            if before != now {
                 match (&json, &last) {
-                    (Some(json), _) => self.show_over(json),
+                    (Some(json), _) => self.show_over(json, before == u64::MAX),
                     (None, Some(page)) => self.show(page, false),
                     (None, None) => {}
                 }
@@ -229,12 +263,18 @@ impl Screen {
         }
         follower.poll();
         *self.measured.known() = Known::Live(lanes.clone());
-        let settings = SpaceReader::open(&self.path).ok();
         let mut page: Option<Page> = None;
         let mut window_began = Instant::now();
+        let mut alive_at = Instant::now();
         loop {
             let running = follower.is_running();
-            follower.poll();
+            let mut taken = match alive_at.elapsed() >= ALIVE_EVERY {
+                true => {
+                    alive_at = Instant::now();
+                    follower.poll()
+                }
+                false => follower.poll_events(),
+            };
             let is_over = window_began.elapsed() >= self.window;
             let is_wanted = page.is_none() || self.measured.viewers.load(Ordering::Relaxed) > 0 || !running;
             if is_wanted {
@@ -244,13 +284,13 @@ impl Screen {
                     Some(page) if running && !is_over => {
                         lanes.go_on();
                         let timeline = lanes.page(&Clocks::of(follower.feed()));
-                        self.go_on(page, timeline, settings.as_ref());
+                        self.go_on(page, timeline, follower.feed());
                     }
                     _ => {
                         if let Ok(report) = follower.report() {
                             let text = text::plain(&report, View { top: TOP, sort: Sort::Load });
                             let mut next = Page::of(report, text, lanes.page(&Clocks::of(follower.feed())));
-                            next.settings = settings_of(settings.as_ref());
+                            next.settings = page::settings(follower.feed());
                             self.show(&next, running);
                             page = Some(next);
                         }
@@ -265,10 +305,15 @@ impl Screen {
                 window_began = Instant::now();
             }
             let until = Instant::now() + self.every;
-            while let Some(left) = until.checked_duration_since(Instant::now()).filter(|left| !left.is_zero())
-            {
-                thread::sleep(left.min(LOOK_EVERY));
-                follower.poll();
+            loop {
+                let look = if taken >= MANY { LOOK_OFTEN } else { LOOK_EVERY };
+                let left = until.saturating_duration_since(Instant::now());
+                thread::sleep(left.min(look));
+                // The next turn of the outer loop reads the events again.
+                if left <= look {
+                    break;
+                }
+                taken = follower.poll_events();
             }
         }
     }
@@ -281,11 +326,11 @@ impl Screen {
     }
 
     /// Sends a page in which only the timeline has changed, and the settings if a setting was changed.
-    fn go_on(&mut self, page: &mut Page, timeline: TimelinePage, settings: Option<&SpaceReader>) {
+    fn go_on(&mut self, page: &mut Page, timeline: TimelinePage, feed: &impl Feed) {
         let mut fields = Arc::clone(&self.sent);
         let changes = self.measured.changes.load(Ordering::Acquire);
         if std::mem::replace(&mut self.changes, changes) != changes {
-            page.settings = settings_of(settings);
+            page.settings = page::settings(feed);
             let Ok(written) = json(&page.settings) else { return };
             let mut new = Vec::clone(&fields);
             new.iter_mut()
@@ -320,11 +365,19 @@ impl Screen {
         self.publish(&live, Arc::new(whole), Bytes::from(part));
     }
 
-    /// Sends the page of a run that has ended, in which only the state of the run changes.
-    fn show_over(&mut self, json: &Json) {
+    /// Sends the page of a run that has ended, before the page has stories of messages.
+    fn show_early(&mut self, page: &Page, levels: Processes) {
+        let Some(json) = page.made().ok().and_then(|made| made.json()) else { return };
+        *self.measured.known() = Known::Over(Arc::new(levels));
+        self.show_over(&json, true);
+    }
+
+    /// Sends the page of a run that has ended: a new page as a whole, later only the state of the run, because
+    /// nothing else changes.
+    fn show_over(&mut self, json: &Json, is_new: bool) {
         let live = self.live_of(false);
         let (Ok(whole), Ok(live_json)) = (json.with(&live), serde_json::to_string(&live)) else { return };
-        let part = if self.sequence == 1 || !self.sent.is_empty() {
+        let part = if is_new {
             [PART, &whole, END].concat()
         } else {
             format!("{PART}{{\"live\":{live_json}}}{END}")
@@ -351,19 +404,17 @@ impl Screen {
 
     fn live_of(&mut self, running: bool) -> Live {
         self.sequence += 1;
-        let spent = processor_seconds().unwrap_or(0.0);
+        let known = self.spent.filter(|(at, _)| at.elapsed() < SPENT_EVERY);
+        let (at, spent) = known.unwrap_or_else(|| (Instant::now(), processor_seconds().unwrap_or(0.0)));
+        self.spent = Some((at, spent));
         let applied = self.measured.applied.lock().unwrap_or_else(std::sync::PoisonError::into_inner).clone();
         Live {
             running,
             sequence: self.sequence,
             applied,
-            cost_share: spent / self.begun.elapsed().as_secs_f64().max(1e-3),
+            cost_share: spent / (at - self.begun).as_secs_f64().max(1e-3),
         }
     }
-}
-
-fn settings_of(reader: Option<&SpaceReader>) -> Vec<Setting> {
-    reader.and_then(|reader| reader.settings().ok()).map(|all| page::settings(&all)).unwrap_or_default()
 }
 
 /// Processor time of this process, in seconds.

@@ -141,9 +141,12 @@ async fn answer(site: &Arc<Site>, request: Request<Incoming>, stuck: Arc<Notify>
             Some(page) => typed(StatusCode::OK, "application/json", page.whole.json()),
             None => plain(StatusCode::SERVICE_UNAVAILABLE, "nothing was measured yet"),
         },
-        (&Method::GET, "/timeline") => {
+        (&Method::GET, path @ ("/timeline" | "/report")) => {
             let time = |name| parameter(query, name)?.parse().ok().filter(|ns: &f64| ns.is_finite());
             match (time("from"), time("to")) {
+                (Some(from), Some(to)) if from < to && path == "/report" => {
+                    read(site, move |site| site.measured.report(from, to)).await
+                }
                 (Some(from), Some(to)) if from < to => {
                     read(site, move |site| Ok(Some(site.measured.detail(from, to)?))).await
                 }
@@ -158,6 +161,12 @@ async fn answer(site: &Arc<Site>, request: Request<Incoming>, stuck: Arc<Notify>
             let none = || Bytes::from_static(b"null");
             typed(StatusCode::OK, "application/json", site.other.clone().unwrap_or_else(none))
         }
+        (&Method::GET, path) if path.starts_with("/docs/") => match document(path) {
+            Some(text) => plain(StatusCode::OK, text),
+            None => {
+                plain(StatusCode::NOT_FOUND, "the program does not contain this page of the documentation")
+            }
+        },
         (&Method::GET, "/story") => story_of(site, parameter(query, "message").unwrap_or_default()).await,
         (&Method::POST, path @ ("/apply" | "/undo")) => {
             let is_json = |kind: &HeaderValue| kind.as_bytes().starts_with(b"application/json");
@@ -176,11 +185,24 @@ async fn answer(site: &Arc<Site>, request: Request<Incoming>, stuck: Arc<Notify>
         }
         (
             _,
-            "/" | "/events" | "/page.json" | "/timeline" | "/calls" | "/other" | "/story" | "/apply"
-            | "/undo",
+            "/" | "/events" | "/page.json" | "/timeline" | "/report" | "/calls" | "/other" | "/story"
+            | "/apply" | "/undo",
         ) => plain(StatusCode::METHOD_NOT_ALLOWED, "not in this way"),
         _ => plain(StatusCode::NOT_FOUND, "there is nothing here"),
     }
+}
+
+/// The pages of the documentation to which the page's help refers.
+fn document(path: &str) -> Option<&'static str> {
+    Some(match path {
+        "/docs/nodes.md" => include_str!("../../../../docs/nodes.md"),
+        "/docs/probes.md" => include_str!("../../../../docs/probes.md"),
+        "/docs/report.md" => include_str!("../../../../docs/report.md"),
+        "/docs/settings.md" => include_str!("../../../../docs/settings.md"),
+        "/docs/tuning.md" => include_str!("../../../../docs/tuning.md"),
+        "/docs/view.md" => include_str!("../../../../docs/view.md"),
+        _ => return None,
+    })
 }
 
 /// Whether the request names this server's own address as its host.
@@ -331,7 +353,9 @@ async fn story_of(site: &Arc<Site>, message: String) -> Answer {
         let id: MessageId = message.parse().map_err(|error| format!("{error}"))?;
         let feed = ScopeFeed::of(&site.path).map_err(|error| error.to_string())?;
         let story = story(&feed, id).map_err(|error| error.to_string())?;
-        Ok(story.map(|story| MessageStory { times: None, story }))
+        let mut found = story.map(|story| MessageStory { times: None, story });
+        page::later(found.as_mut_slice(), &site.measured.later());
+        Ok(found)
     })
     .await
 }
@@ -395,9 +419,12 @@ fn undo(site: &Site, asked: Value) -> Result<(), String> {
 
 fn changed(site: &Site, setting: &str, value: &str) -> Result<(String, Option<Undo>), String> {
     let text = |error: thalweg_host::Error| thalweg_host::chain(&error);
-    let run = LiveRun::open(&site.path).map_err(text)?.called("thalweg view");
-    let changed = run.change(setting, value, None).map_err(text)?;
-    Ok((change_text(&changed, setting), changed.undo(setting)))
+    let owner = page::owner(&site.path, setting);
+    let (path, name) = owner.as_ref().map_or((&site.path, setting), |(path, name)| (path, name));
+    let run = LiveRun::open(path).map_err(text)?.called("thalweg view");
+    let changed = run.change(name, value, None).map_err(text)?;
+    let undo = changed.undo(name).map(|undo| Undo { setting: setting.to_owned(), ..undo });
+    Ok((change_text(&changed, name), undo))
 }
 
 #[cfg(test)]
