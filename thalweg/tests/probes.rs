@@ -432,6 +432,13 @@ fn waiting_for_a_slow_reader_takes_little_processor_time() {
         let read = read_slowly(&place.spaces()[0], LONG);
         let taken = processor_time(child.0.id()) - before;
         assert!(read > 100_000, "{name}: {read} events were read");
+        let got = place.thalweg(&["get", &place.spaces()[0].display().to_string()]);
+        let value = |setting: &str| {
+            let line = got.lines().find(|line| line.starts_with(setting)).unwrap_or_default();
+            line.split_whitespace().nth(1).unwrap_or_default().to_owned()
+        };
+        assert_eq!(value("probe.full"), "wait", "{name}: {got}");
+        assert_eq!(value("probe.bytes"), "65536", "{name}: {got}");
         assert!(taken < LONG / 2, "{name}: {taken:?} of {LONG:?}, for {read} events");
     }
 }
