@@ -35,6 +35,8 @@ final class Space {
     private int sites;
     private int probes;
     private int writers;
+    /** The numbers of the elements that threads are making at this moment. */
+    private final java.util.TreeSet<Integer> making = new java.util.TreeSet<Integer>();
     private boolean inSession;
 
     /** A pattern of probes that was switched, and its state. */
@@ -401,11 +403,19 @@ final class Space {
 
     /** The number of a further writer. */
     synchronized int newWriter() {
-        return ++writers;
+        making.add(++writers);
+        return writers;
     }
 
-    synchronized void publishWriters() {
-        identity.release(identity.base + Layout.IDENTITY_WRITERS, writers);
+    /** The element with this number is complete, or could not be made. */
+    synchronized void made(int number) {
+        making.remove(number);
+        publishWriters();
+    }
+
+    /** Publishes the number up to which no element is being made: readers take all elements up to it as complete. */
+    private void publishWriters() {
+        identity.release(identity.base + Layout.IDENTITY_WRITERS, making.isEmpty() ? writers : making.first() - 1);
     }
 
     /** Counts events for which there was no element. */

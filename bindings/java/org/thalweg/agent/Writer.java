@@ -494,6 +494,8 @@ public final class Writer {
         } catch (IOException | RuntimeException full) {
             new java.io.File(file("catalog")).delete();
             return false;
+        } finally {
+            space.made(number);
         }
     }
 
@@ -516,7 +518,6 @@ public final class Writer {
                 closeBlock();
             }
         }
-        space.publishWriters();
     }
 
     private void close() {
@@ -611,6 +612,7 @@ public final class Writer {
         } else {
             close();
             number = space.newWriter();
+            space.made(number);
             takeOver();
         }
     }
