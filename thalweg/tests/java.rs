@@ -438,7 +438,7 @@ fn operations_may_be_many_and_have_any_names() {
 #[ignore = "needs a JVM and the agent: `cargo xtask test --only java`"]
 fn calls_of_virtual_threads_are_recorded() {
     let Some(java) = later_java() else {
-        let line = "\nskipped: calls_of_virtual_threads_are_told: there is no JVM from version 21 on in /usr/lib/jvm\n";
+        let line = "\nskipped: calls_of_virtual_threads_are_recorded: there is no JVM from version 21 on in /usr/lib/jvm\n";
         // The line is written past the test harness, which would hide it, so that the test command can count
         // it.
         std::io::stdout().write_all(line.as_bytes()).unwrap();
@@ -558,6 +558,31 @@ fn read_slowly(space: &Path, long: Duration) -> usize {
         std::thread::sleep(Duration::from_micros(500));
     }
     read
+}
+
+/// A recording may begin at any moment while threads make their elements.
+#[test]
+#[ignore = "needs a JVM and the agent: `cargo xtask test --only java`"]
+fn a_recording_begins_while_threads_make_their_elements() {
+    for round in 0..6 {
+        let place = Place::new();
+        let truth = place.path("counted");
+        std::fs::write(&truth, vec![0; 4096]).unwrap();
+        let mut command = place.java("include=truth.Truth$Loops");
+        let _killed = Killed(command.args(["truth.Truth", "endless", "8", &truth]).spawn().unwrap());
+        let spaces = place.path("spaces");
+        let is_there = || {
+            let mut found = std::fs::read_dir(&spaces).into_iter().flatten().flatten();
+            found.any(|space| space.path().join("space").exists())
+        };
+        let begun = Instant::now();
+        while !is_there() {
+            assert!(begun.elapsed() < Duration::from_secs(60), "no space is made");
+            std::thread::sleep(Duration::from_micros(300));
+        }
+        std::thread::sleep(Duration::from_millis(5 * round));
+        place.thalweg(&["record", &place.space(), "--output", &place.path("archive"), "--for", "1s"]);
+    }
 }
 
 /// A thread that waits for a slow reader most of the time takes little processor time.
