@@ -424,7 +424,8 @@ fn waiting_for_a_slow_reader_takes_little_processor_time() {
         command.env("THALWEG_PROBE_FULL", "wait").env("THALWEG_PROBE_BYTES", "64k");
         let child = Killed(command.stdout(Stdio::null()).spawn().unwrap());
         let begun = Instant::now();
-        while !place.session().is_dir() || place.spaces().is_empty() {
+        let is_there = || place.session().is_dir() && place.spaces().iter().any(|it| it.join("space").exists());
+        while !is_there() {
             assert!(begun.elapsed() < Duration::from_secs(30), "{name}: no space is made");
             std::thread::sleep(Duration::from_millis(1));
         }
