@@ -91,9 +91,11 @@ THALWEG_COLD int thalweg_reader_is_dead(struct thalweg_thread *thread)
     return reader != 0 && thalweg_start_of((uint32_t)reader) != *thalweg_word(thread->map, THALWEG_ELEMENT_READER_START);
 }
 
-/* Whether the next block may be written. */
+/* Whether the next block may be written. A thread that waits for its reader sleeps, each time twice as long, up to a
+   millisecond: thus a wait takes little processor time, and at most about twice as long as the reader needs. */
 THALWEG_COLD int thalweg_is_free(struct thalweg_thread *thread)
 {
+    struct timespec pause = {0, 50000};
     uint64_t needed = thread->end + thread->block_bytes, room = thread->block_bytes * thread->block_count, before, begun = 0, looked = 0;
     needed = needed > room ? needed - room : 0;
     if (thread->policy == 0 || thread->read_position >= needed)
@@ -117,12 +119,8 @@ THALWEG_COLD int thalweg_is_free(struct thalweg_thread *thread)
         }
         if (now - looked > 1000000)
             looked = now;
-        if (now - begun < 500000) {
-            syscall(SYS_sched_yield);
-        } else {
-            struct timespec pause = {0, 50000};
-            syscall(SYS_nanosleep, &pause, NULL);
-        }
+        syscall(SYS_nanosleep, &pause, NULL);
+        pause.tv_nsec = pause.tv_nsec < 500000 ? 2 * pause.tv_nsec : 1000000;
     }
 }
 

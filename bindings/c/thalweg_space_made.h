@@ -114,22 +114,28 @@ THALWEG_COLD int thalweg_make_space_directory(const char *parent, const char *na
 }
 
 /* Declares a setting in the cell with this number. */
+/* Makes a setting; the values of some are named, one after the other from 0 on, up to NULL. */
 THALWEG_COLD uint64_t *thalweg_make_setting(unsigned cell, const char *name, const char *doc, const char *unit, uint64_t min,
-                                            uint64_t value, int is_shown)
+                                            uint64_t value, int is_shown, const char *const *choices)
 {
+    uint32_t n, count = 0;
     unsigned char *at = thalweg_process.settings + THALWEG_SETTINGS_CELLS + cell * THALWEG_SETTINGS_CELL_BYTES;
     size_t record = thalweg_begin_record(1);
     thalweg_store(at, THALWEG_SETTINGS_CONFIRMED, value);
     thalweg_store(at, THALWEG_SETTINGS_LEASE_VERSION, THALWEG_SETTINGS_DESCRIBED);
     thalweg_store(at, THALWEG_SETTINGS_VALUE, value);
     thalweg_record_u64(cell);
+    while (choices && choices[count])
+        count++;
     thalweg_record_u64(min);
-    thalweg_record_u64(~UINT64_C(0));
+    thalweg_record_u64(count ? (uint64_t)count - 1 : ~UINT64_C(0));
     thalweg_record_u64(value);
     thalweg_record_text(name, 256);
     thalweg_record_text(doc, 512);
     thalweg_record_text(unit, 64);
-    thalweg_record_u32(0);
+    thalweg_record_u32(count);
+    for (n = 0; n < count; n++)
+        thalweg_record_text(choices[n], 64);
     thalweg_record_text("run", 16);
     thalweg_record_text(is_shown ? "never" : "by what is made next", 32);
     thalweg_record_text(is_shown ? "nothing" : "set back", 16);
@@ -244,7 +250,9 @@ THALWEG_COLD int thalweg_make_switches(uint32_t chunk, int again)
 /* Makes the files of a space in its directory. */
 THALWEG_COLD int thalweg_fill_space(const char *name, const char *host, const char *command, const char *parents)
 {
+    static const char *const policies[] = {"overwrite", "drop", "wait", NULL};
     char path[4200], named[4200];
+    uint64_t ring = thalweg_process.block_bytes * thalweg_process.block_count;
     uint32_t chunk;
     thalweg_path(path, sizeof path, "space.new");
     thalweg_process.identity = thalweg_make_map(path, THALWEG_PAGE, NULL);
@@ -274,19 +282,22 @@ THALWEG_COLD int thalweg_fill_space(const char *name, const char *host, const ch
     if (parents) {
         /* The child's catalog has the settings; their values are those of the parent. */
         unsigned char *cells = thalweg_process.settings + THALWEG_SETTINGS_CELLS;
-        uint64_t sample = thalweg_process.no_sample;
-        for (chunk = 0; chunk < 2; chunk++) {
+        uint64_t values[4] = {thalweg_process.no_sample, 0, thalweg_process.policy, ring};
+        for (chunk = 0; chunk < 4; chunk++) {
             unsigned char *cell = cells + chunk * THALWEG_SETTINGS_CELL_BYTES;
             thalweg_store(cell, THALWEG_SETTINGS_LEASE_VERSION, THALWEG_SETTINGS_DESCRIBED);
-            thalweg_store(cell, THALWEG_SETTINGS_CONFIRMED, chunk == 0 ? sample : 0);
-            thalweg_store(cell, THALWEG_SETTINGS_VALUE, chunk == 0 ? sample : 0);
+            thalweg_store(cell, THALWEG_SETTINGS_CONFIRMED, values[chunk]);
+            thalweg_store(cell, THALWEG_SETTINGS_VALUE, values[chunk]);
         }
-        thalweg_store(thalweg_process.identity, THALWEG_IDENTITY_SETTINGS, 2);
+        thalweg_store(thalweg_process.identity, THALWEG_IDENTITY_SETTINGS, 4);
         thalweg_process.sample = thalweg_word(cells, THALWEG_SETTINGS_VALUE);
         thalweg_process.lost = thalweg_word(cells + THALWEG_SETTINGS_CELL_BYTES, THALWEG_SETTINGS_VALUE);
     } else {
-        thalweg_process.sample = thalweg_make_setting(0, "probe.sample", "Of so many traces one is recorded", "traces", 1, 1, 0);
-        thalweg_process.lost = thalweg_make_setting(1, "probe.lost", "Events for which no element could be made", "events", 0, 0, 1);
+        thalweg_process.sample = thalweg_make_setting(0, "probe.sample", "Of so many traces one is recorded", "traces", 1, 1, 0, NULL);
+        thalweg_process.lost = thalweg_make_setting(1, "probe.lost", "Events for which no element could be made", "events", 0, 0, 1, NULL);
+        if (!thalweg_make_setting(2, "probe.full", "What happens when a thread's memory is full", "", 0, thalweg_process.policy, 1, policies)
+            || !thalweg_make_setting(3, "probe.bytes", "The memory for each thread's events", "B", 0, ring, 1, NULL))
+            return 0;
     }
     if (!thalweg_process.sample || !thalweg_process.lost)
         return 0;

@@ -102,7 +102,8 @@ impl Process {
     }
 
     fn make() -> Result<Process, Error> {
-        let space = Space::create(SpaceOptions { element: element(), ..SpaceOptions::default() })?;
+        let element = element();
+        let space = Space::create(SpaceOptions { element, ..SpaceOptions::default() })?;
         let sample = space.setting(SettingSpec {
             name: "probe.sample",
             doc: "Of so many traces one is recorded",
@@ -116,6 +117,26 @@ impl Process {
             name: "probe.lost",
             doc: "Events for which no element could be made",
             unit: "events",
+            ..SettingSpec::SHOWN
+        })?;
+        let full = match element.policy {
+            Policy::Overwrite => 0,
+            Policy::DropNewest => 1,
+            Policy::Wait { .. } => 2,
+        };
+        space.setting(SettingSpec {
+            name: "probe.full",
+            doc: "What happens when a thread's memory is full",
+            choices: &["overwrite", "drop", "wait"],
+            max: 2,
+            default: full,
+            ..SettingSpec::SHOWN
+        })?;
+        space.setting(SettingSpec {
+            name: "probe.bytes",
+            doc: "The memory for each thread's events",
+            unit: "B",
+            default: (element.block_bytes * element.block_count) as u64,
             ..SettingSpec::SHOWN
         })?;
         let uuid = std::process::id();

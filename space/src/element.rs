@@ -22,9 +22,11 @@ use std::time::{Duration, Instant};
 /// Bytes of the event that names the writer.
 const OWNER_BYTES: u64 = 8 * event::OWNER_WORDS as u64;
 
-/// How long a waiting writer yields before it sleeps. An active consumer frees a block within about ten
-/// microseconds, and a sleep takes longer.
-const SPIN_MAX: Duration = Duration::from_micros(500);
+/// A waiting writer sleeps. The first sleep is the shortest, and each further one twice as long as the one
+/// before, up to the longest: thus a wait takes little processor time, and at most about twice as long as the
+/// consumer needs.
+const SLEEP_MIN: Duration = Duration::from_micros(50);
+const SLEEP_MAX: Duration = Duration::from_millis(1);
 /// How often a waiting writer checks whether its consumer is alive.
 const LOOK_FOR_READER: Duration = Duration::from_millis(1);
 
@@ -498,7 +500,7 @@ impl<M: Memory> Ring<M> {
 
     fn wait_for_reader(&mut self, needed: u64, timeout: Duration) -> bool {
         let start = Instant::now();
-        let mut next_look = LOOK_FOR_READER;
+        let (mut next_look, mut pause) = (LOOK_FOR_READER, SLEEP_MIN);
         loop {
             self.look_at_reader();
             if self.read_position >= needed {
@@ -512,11 +514,8 @@ impl<M: Memory> Ring<M> {
             if waited >= next_look {
                 next_look = waited + LOOK_FOR_READER;
             }
-            if waited < SPIN_MAX {
-                std::thread::yield_now();
-            } else {
-                std::thread::sleep(Duration::from_micros(50));
-            }
+            std::thread::sleep(pause);
+            pause = (2 * pause).min(SLEEP_MAX);
         }
     }
 

@@ -301,6 +301,63 @@ fn a_trace_crosses_java_rust_and_c() {
     assert_eq!(calls["notes"], serde_json::json!([]));
 }
 
+/// With `executors=on`, work that recorded methods give to executors and threads belongs to their traces;
+/// without, it begins traces of its own. Work that an executor compares or cancels goes on as before.
+#[test]
+#[ignore = "needs a JVM and the agent: `cargo xtask test --only java`"]
+fn work_for_executors_and_threads_is_handed_over() {
+    const GIVEN: u64 = 8;
+    let main = "import java.util.concurrent.*;
+        public class Gives {
+            static ExecutorService pool = Executors.newFixedThreadPool(2);
+            static ExecutorService sorted = new ThreadPoolExecutor(1, 1, 1, TimeUnit.SECONDS, new PriorityBlockingQueue<Runnable>());
+            static void work() {}
+            static class First implements Runnable, Comparable<First> {
+                public void run() { work(); }
+                public int compareTo(First other) { return 0; }
+            }
+            static Integer result() { work(); return 7; }
+            static void give() throws Exception {
+                Runnable plain = () -> work();
+                pool.submit(plain).get();
+                pool.submit(plain, \"done\").get();
+                if (pool.submit((Callable<Integer>) () -> result()).get() != 7) throw new Error();
+                CountDownLatch latch = new CountDownLatch(1);
+                pool.execute(() -> { work(); latch.countDown(); });
+                latch.await();
+                if (CompletableFuture.supplyAsync(() -> result()).get() != 7) throw new Error();
+                CompletableFuture.runAsync(plain, pool).get();
+                Thread one = new Thread(plain);
+                one.start();
+                one.join();
+                Thread named = new Thread(plain, \"named\");
+                named.start();
+                named.join();
+            }
+            static void compare() throws Exception {
+                for (int n = 0; n < 9; n++) sorted.execute(new First());
+                sorted.shutdown();
+                sorted.awaitTermination(9, TimeUnit.SECONDS);
+            }
+            public static void main(String[] a) throws Exception { give(); give(); compare(); pool.shutdown(); } }";
+    for (option, is_handed) in [(",executors=on", true), ("", false)] {
+        let place = Place::new();
+        std::fs::write(place.path("Gives.java"), main).unwrap();
+        let mut compile = Command::new("javac");
+        succeed(compile.args(["-d", &place.path("classes"), &place.path("Gives.java")]), "javac");
+        let include = "include=Gives.give,include=Gives.work,include=Gives.compare";
+        let mut run = place.java(&format!("{include}{option}"));
+        let error = run.arg("-cp").arg(place.path("classes")).arg("Gives").output().unwrap();
+        assert!(error.status.success(), "{option}: {}", String::from_utf8_lossy(&error.stderr));
+        let calls = place.calls();
+        let counts = reported_counts(&calls);
+        let count = |path: &str| counts.get(path).map_or(0, |(count, _)| *count);
+        assert_eq!(count("Gives.give/Gives.work"), if is_handed { 2 * GIVEN } else { 0 }, "{option}: {counts:?}");
+        assert_eq!(count("Gives.work"), if is_handed { 9 } else { 2 * GIVEN + 9 }, "{option}: {counts:?}");
+        assert_eq!(calls["notes"], serde_json::json!([]), "{option}");
+    }
+}
+
 /// A `traceparent` that is valid by the W3C's recommendation is continued, and no other text.
 #[test]
 #[ignore = "needs a JVM and the agent: `cargo xtask test --only java`"]
@@ -381,7 +438,7 @@ fn operations_may_be_many_and_have_any_names() {
 #[ignore = "needs a JVM and the agent: `cargo xtask test --only java`"]
 fn calls_of_virtual_threads_are_recorded() {
     let Some(java) = later_java() else {
-        let line = "\nskipped: calls_of_virtual_threads_are_told: there is no JVM from version 21 on in /usr/lib/jvm\n";
+        let line = "\nskipped: calls_of_virtual_threads_are_recorded: there is no JVM from version 21 on in /usr/lib/jvm\n";
         // The line is written past the test harness, which would hide it, so that the test command can count
         // it.
         std::io::stdout().write_all(line.as_bytes()).unwrap();
@@ -479,6 +536,83 @@ fn what_was_recorded_survives_the_program() {
         let counted = calls["calls"].as_u64().unwrap() + calls["lost"].as_u64().unwrap();
         assert!((least..=most).contains(&counted), "round {round}: {counted} of {least} to {most}");
     }
+}
+
+/// The processor time of a process so far.
+fn processor_time(process: u32) -> Duration {
+    let text = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap();
+    // The fields after the program's name begin with the state; utime and stime, in hundredths of a second,
+    // are the 11th and 12th after it.
+    let fields: Vec<&str> = text.rsplit_once(')').unwrap().1.split_whitespace().collect();
+    let ticks: u64 = fields[11].parse::<u64>().unwrap() + fields[12].parse::<u64>().unwrap();
+    Duration::from_millis(10 * ticks)
+}
+
+/// Reads the events of a space slowly for a while, and returns the number of events read.
+fn read_slowly(space: &Path, long: Duration) -> usize {
+    let space = thalweg_space::reader::SpaceReader::open(space).unwrap();
+    let mut events = space.events().consuming();
+    let (begun, mut read) = (Instant::now(), 0);
+    while begun.elapsed() < long {
+        read += events.poll(1000, &mut |_| {}).unwrap();
+        std::thread::sleep(Duration::from_micros(500));
+    }
+    read
+}
+
+/// A recording may begin at any moment while threads make their elements.
+#[test]
+#[ignore = "needs a JVM and the agent: `cargo xtask test --only java`"]
+fn a_recording_begins_while_threads_make_their_elements() {
+    for round in 0..6 {
+        let place = Place::new();
+        let truth = place.path("counted");
+        std::fs::write(&truth, vec![0; 4096]).unwrap();
+        let mut command = place.java("include=truth.Truth$Loops");
+        let _killed = Killed(command.args(["truth.Truth", "endless", "8", &truth]).spawn().unwrap());
+        let spaces = place.path("spaces");
+        let is_there = || {
+            let mut found = std::fs::read_dir(&spaces).into_iter().flatten().flatten();
+            found.any(|space| space.path().join("space").exists())
+        };
+        let begun = Instant::now();
+        while !is_there() {
+            assert!(begun.elapsed() < Duration::from_secs(60), "no space is made");
+            std::thread::sleep(Duration::from_micros(300));
+        }
+        std::thread::sleep(Duration::from_millis(5 * round));
+        place.thalweg(&["record", &place.space(), "--output", &place.path("archive"), "--for", "1s"]);
+    }
+}
+
+/// A thread that waits for a slow reader most of the time takes little processor time.
+#[test]
+#[ignore = "needs a JVM and the agent: `cargo xtask test --only java`"]
+fn waiting_for_a_slow_reader_takes_little_processor_time() {
+    const LONG: Duration = Duration::from_secs(3);
+    let place = Place::new();
+    let mut command = place.java("include=truth.Truth$Loops,full=wait");
+    command.args(["truth.Truth", "alternate"]).stdin(Stdio::piped());
+    let mut child = Killed(command.spawn().unwrap());
+    writeln!(child.0.stdin.as_mut().unwrap(), "1000000000").unwrap();
+    let spaces = place.path("spaces");
+    let begun = Instant::now();
+    let is_there = || {
+        let mut found = std::fs::read_dir(&spaces).into_iter().flatten().flatten();
+        found.any(|space| space.path().join("space").exists())
+    };
+    while !is_there() {
+        assert!(begun.elapsed() < Duration::from_secs(60), "no space is made");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    let space = PathBuf::from(place.space());
+    // The JVM starts and compiles meanwhile.
+    read_slowly(&space, LONG);
+    let before = processor_time(child.0.id());
+    let read = read_slowly(&space, LONG);
+    let taken = processor_time(child.0.id()) - before;
+    assert!(read > 100_000, "{read} events were read");
+    assert!(taken < LONG / 2, "{taken:?} of {LONG:?}, for {read} events");
 }
 
 /// Operations are switched by patterns, and traces sampled, while the program runs; an operation that is off

@@ -392,6 +392,58 @@ fn a_program_whose_reader_is_killed_goes_on() {
     }
 }
 
+/// The processor time of a process so far.
+fn processor_time(process: u32) -> Duration {
+    let text = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap();
+    // The fields after the program's name begin with the state; utime and stime, in hundredths of a second,
+    // are the 11th and 12th after it.
+    let fields: Vec<&str> = text.rsplit_once(')').unwrap().1.split_whitespace().collect();
+    let ticks: u64 = fields[11].parse::<u64>().unwrap() + fields[12].parse::<u64>().unwrap();
+    Duration::from_millis(10 * ticks)
+}
+
+/// Reads the events of a space slowly for a while, and returns the number of events read.
+fn read_slowly(space: &Path, long: Duration) -> usize {
+    let space = thalweg_space::reader::SpaceReader::open(space).unwrap();
+    let mut events = space.events().consuming();
+    let (begun, mut read) = (Instant::now(), 0);
+    while begun.elapsed() < long {
+        read += events.poll(1000, &mut |_| {}).unwrap();
+        std::thread::sleep(Duration::from_micros(500));
+    }
+    read
+}
+
+/// Two threads that wait for a slow reader most of the time take little processor time.
+#[test]
+fn waiting_for_a_slow_reader_takes_little_processor_time() {
+    const LONG: Duration = Duration::from_secs(2);
+    for (name, program) in programs() {
+        let place = Place::new();
+        let mut command = place.command(program, &["count", "1", "1000000000", "2", &place.truth()]);
+        command.env("THALWEG_PROBE_FULL", "wait").env("THALWEG_PROBE_BYTES", "64k");
+        let child = Killed(command.stdout(Stdio::null()).spawn().unwrap());
+        let begun = Instant::now();
+        let is_there = || place.session().is_dir() && place.spaces().iter().any(|it| it.join("space").exists());
+        while !is_there() {
+            assert!(begun.elapsed() < Duration::from_secs(30), "{name}: no space is made");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        let before = processor_time(child.0.id());
+        let read = read_slowly(&place.spaces()[0], LONG);
+        let taken = processor_time(child.0.id()) - before;
+        assert!(read > 100_000, "{name}: {read} events were read");
+        let got = place.thalweg(&["get", &place.spaces()[0].display().to_string()]);
+        let value = |setting: &str| {
+            let line = got.lines().find(|line| line.starts_with(setting)).unwrap_or_default();
+            line.split_whitespace().nth(1).unwrap_or_default().to_owned()
+        };
+        assert_eq!(value("probe.full"), "wait", "{name}: {got}");
+        assert_eq!(value("probe.bytes"), "65536", "{name}: {got}");
+        assert!(taken < LONG / 2, "{name}: {taken:?} of {LONG:?}, for {read} events");
+    }
+}
+
 /// Each of many operations has its call and its exact name: in any script, of 10 KB, with characters that
 /// other languages use as quotes.
 #[test]
@@ -668,6 +720,13 @@ fn traces_cross_processes_and_threads() {
         ("c_send/c_message/rust_server/rust_message/c_receive", 1),
     ];
     assert_eq!(paths(&calls), wanted.map(|(path, count)| (path.to_owned(), count)));
+    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap().trim().to_owned();
+    for operation in calls["operations"].as_array().unwrap() {
+        assert_eq!(operation["host"], host.as_str());
+    }
+    let session = place.session().display().to_string();
+    let graph = place.thalweg(&["calls", &session, "--graph", "dot", "--by", "host"]);
+    assert_eq!(graph.matches(&host).count(), 1, "one node, and no edge of the host to itself: {graph}");
     let remote = calls["edges"].as_array().unwrap().iter().filter(|edge| edge["is_remote"] == true).count();
     assert_eq!(remote, 3);
 }

@@ -225,7 +225,7 @@ fn one(settings: &Settings, case: &Case, repeat: u32) -> Result<Run> {
         let said = std::fs::read_to_string(folder.path.join("log")).unwrap_or_default();
         bail!("{status}: {}", said.lines().next().unwrap_or("it says nothing"));
     }
-    let more = beside.ended(&folder.path, repeat == 0)?;
+    let more = beside.ended(&folder.path)?;
     std::fs::OpenOptions::new().append(true).open(&raw)?.write_all(more.as_bytes())?;
     Run::read(&raw)
 }

@@ -361,6 +361,7 @@ impl State {
                     name: operation.name.clone(),
                     component: component(&operation.name, &operation.file),
                     process: operation.processes.join(", "),
+                    host: operation.hosts.join(", "),
                     file: operation.file.clone(),
                     line: operation.line,
                     count: operation.total.count,

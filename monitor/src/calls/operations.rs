@@ -13,6 +13,7 @@ pub(super) struct Operation {
     pub(super) file: String,
     pub(super) line: u32,
     pub(super) processes: Vec<String>,
+    pub(super) hosts: Vec<String>,
     pub(super) failed: u64,
     pub(super) unwound: u64,
     pub(super) incomplete: u64,
@@ -34,6 +35,7 @@ pub(super) struct Operations {
 #[derive(Debug, Default)]
 struct Sites {
     process: String,
+    host: String,
     /// Name, file and line, by number.
     sites: HashMap<u64, (String, String, u32)>,
     symbols: Symbols,
@@ -51,8 +53,10 @@ impl Operations {
         }
         let sites = &mut self.sites[place];
         if sites.process.is_empty() {
-            let name = |info: thalweg_space::reader::Info| format!("{} {}", info.name, info.pid);
-            sites.process = space.info().map_or_else(|_| "?".to_owned(), name);
+            (sites.process, sites.host) = match space.info() {
+                Ok(info) => (format!("{} {}", info.name, info.pid), info.host),
+                Err(_) => ("?".to_owned(), "?".to_owned()),
+            };
         }
         let known = match what {
             What::Site(site) => {
@@ -60,15 +64,18 @@ impl Operations {
             }
             What::Address(address) => sites.address(address, space),
         };
-        let process = sites.process.clone();
+        let (process, host) = (sites.process.clone(), sites.host.clone());
         let (name, file, line) = known;
         let number = *self.by_place.entry((name.clone(), file.clone())).or_insert_with(|| {
             self.all.push(Operation { name, file, line, ..Operation::default() });
             self.all.len() as u32 - 1
         });
-        let processes = &mut self.all[number as usize].processes;
-        if !processes.contains(&process) {
-            processes.push(process);
+        let operation = &mut self.all[number as usize];
+        if !operation.processes.contains(&process) {
+            operation.processes.push(process);
+        }
+        if !operation.hosts.contains(&host) {
+            operation.hosts.push(host);
         }
         self.by_what.insert((place, what), number);
         number

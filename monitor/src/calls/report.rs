@@ -52,6 +52,8 @@ pub struct OperationCalls {
     pub component: String,
     /// The space, or spaces, in which the operation was called.
     pub process: String,
+    /// The host, or hosts, on which the operation was called.
+    pub host: String,
     /// The operation's source file; empty if not known.
     pub file: String,
     /// The operation's line; 0 if not known.

@@ -109,6 +109,8 @@ enum By {
     Component,
     /// The processes in which operations are called.
     Process,
+    /// The hosts on which operations are called.
+    Host,
 }
 
 /// Parses `2%` or `0.5 %` into a fraction.

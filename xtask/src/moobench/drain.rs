@@ -42,6 +42,9 @@ impl Drain {
     }
 }
 
+/// The file with what `thalweg record` prints.
+const RECORDED: &str = "recorded";
+
 /// A process that is killed when the value is dropped, also after an error.
 pub(super) struct Killed(pub(super) Child);
 
@@ -131,24 +134,21 @@ impl Beside {
                     // does not either.
                     command.args(["--level", "0", "--sync", "1h"]);
                 }
+                command.stderr(File::create(folder.join(RECORDED))?);
                 Beside::Record(Killed(command.spawn().context("could not start `thalweg record`")?))
             }
         })
     }
 
-    /// Ends the reader after the run. Returns lines that are added to the raw data. Reading a whole archive
-    /// takes longer than writing it, so only the archive of one run is read, for which `checked` is set.
-    pub(super) fn ended(self, folder: &Path, checked: bool) -> Result<String> {
+    /// Ends the reader after the run. Returns lines that are added to the raw data.
+    pub(super) fn ended(self, folder: &Path) -> Result<String> {
         match self {
             Beside::Nobody | Beside::Later(_) | Beside::Follow { .. } => Ok(String::new()),
             Beside::Record(mut killed) => {
                 killed.0.wait()?;
-                let archive = folder.join("archive");
-                let mut more = format!("disk {}\n", bytes_of(&archive)?);
-                if checked {
-                    more += &format!("lost {}\n", lost(&archive)?);
-                }
-                Ok(more)
+                let bytes = bytes_of(&folder.join("archive"))?;
+                let lost = lost(&std::fs::read_to_string(folder.join(RECORDED))?)?;
+                Ok(format!("disk {bytes}\nlost {lost}\n"))
             }
             Beside::Thread { is_over, bytes, mut thread, .. } => {
                 is_over.store(true, Ordering::Release);
@@ -184,12 +184,18 @@ fn space_in(spaces: &Path) -> Result<PathBuf> {
     }
 }
 
-/// The number of lost events that an archive states, as `thalweg` prints it.
-fn lost(archive: &Path) -> Result<u64> {
-    let output = Command::new(thalweg()).arg("calls").arg(archive).arg("--json").output()?;
-    let calls: serde_json::Value = serde_json::from_slice(&output.stdout)
-        .with_context(|| format!("thalweg calls: {}", String::from_utf8_lossy(&output.stderr)))?;
-    Ok(calls["lost"].as_u64().unwrap_or(0) + calls["not_recorded"].as_u64().unwrap_or(0))
+/// The number of lost events, from the last lines that `thalweg record` prints. Reading the archive for it
+/// would take many times as long as the run.
+fn lost(printed: &str) -> Result<u64> {
+    let line = printed.lines().find(|line| line.contains(" each where they had "));
+    let (_, lost) = line
+        .and_then(|line| line.rsplit_once(": "))
+        .with_context(|| format!("`thalweg record` does not state what is lost: {printed}"))?;
+    match lost.split_once(" are lost") {
+        Some((number, _)) => Ok(number.replace(',', "").parse()?),
+        None if lost == "none is lost" => Ok(0),
+        None => bail!("`thalweg record` does not state what is lost: {line:?}"),
+    }
 }
 
 fn bytes_of(folder: &Path) -> Result<u64> {
@@ -387,5 +393,18 @@ impl Drop for Session {
             let _ = Command::new("kill").arg(daemon.id().to_string()).status();
             let _ = daemon.wait();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::lost;
+
+    #[test]
+    fn the_lost_events_of_a_recording_are_read() {
+        let line = |lost: &str| format!("12,000 events in 1.2 s, 1.1 bytes each where they had 24.0: {lost}\nthey are in a\n");
+        assert_eq!(lost(&line("none is lost")).unwrap(), 0);
+        assert_eq!(lost(&line("1,234 are lost, `thalweg events` says where")).unwrap(), 1234);
+        assert!(lost("error[E0903]: the archive cannot be written\n").is_err());
     }
 }

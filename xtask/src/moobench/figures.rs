@@ -226,7 +226,7 @@ pub(super) fn sweep(what: &str, rows: &[Swept]) -> String {
         for (_, settings, cases, all) in rows {
             let cell = match (&all[n].missing, case.phase) {
                 (Some(why), _) => format!("not measured: {}", why.replace('|', "/")),
-                (None, 'T') => format!("a trace {:.0} ± {:.0} ns", all[n].mean, all[n].mean_half),
+                (None, 'T') => format!("a trace {:.0}{} ns", all[n].mean, within(all[n].mean_half, 0)),
                 (None, _) => more(&all[n], case.language, settings, cases, all),
             };
             write!(out, " {cell} |").expect("a text");
@@ -244,7 +244,12 @@ fn more(figures: &Figures, language: &str, settings: &Settings, cases: &[Case], 
     let Some((_, plain)) = cases.iter().zip(all).find(is_plain) else { return "T is missing".to_owned() };
     let (_, more, cpu) = over(figures, plain, settings);
     let half = (figures.mean_half.powi(2) + plain.mean_half.powi(2)).sqrt() / f64::from(settings.depth);
-    format!("{more:.1} ± {half:.1}, {cpu:.1} ns")
+    format!("{more:.1}{}, {cpu:.1} ns", within(half, 1))
+}
+
+/// Half an interval with so many digits; empty where there are too few seconds for one.
+fn within(half: f64, digits: usize) -> String {
+    if half.is_finite() { format!(" ± {half:.digits$}") } else { String::new() }
 }
 
 /// The bytes that reached the disk, if they were measured.

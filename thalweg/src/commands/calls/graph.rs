@@ -1,4 +1,4 @@
-//! The dependency graph of a program's operations, components or processes: for Graphviz, and as a picture of
+//! The dependency graph of a program's operations, components, processes or hosts: for Graphviz, and as a picture of
 //! layers.
 
 use std::collections::{BTreeMap, HashMap};
@@ -43,6 +43,7 @@ impl Graph {
                 By::Operation => &operation.name,
                 By::Component => &operation.component,
                 By::Process => &operation.process,
+                By::Host => &operation.host,
             };
             let next = nodes.len();
             let at = *numbers.entry(name.clone()).or_insert(next);

@@ -17,6 +17,8 @@ final class Options {
     String nativeCode = "auto";
     /** Whether a call is recorded by two events: at its begin and at its end. */
     boolean pairs;
+    /** Whether work that recorded methods give to executors and threads is handed over. */
+    boolean executors;
     /** Whether operations are off until they are switched on. */
     boolean startsOff;
     /** One of this many traces is recorded. */
@@ -91,13 +93,17 @@ final class Options {
                 // The class `Agent` has already handled this option.
                 wants(value.equals("on") || value.equals("off"), name, value, "on or off");
                 break;
+            case "executors":
+                wants(value.equals("on") || value.equals("off"), name, value, "on or off");
+                executors = value.equals("on");
+                break;
             case "sample":
                 sample = number(value, -1);
                 wants(sample > 0, name, value, "a number from 1");
                 break;
             default:
                 throw new IllegalArgumentException("there is no option `" + name
-                    + "`; there are include, exclude, space, session, bytes, full, sample, events, start, native, boot");
+                    + "`; there are include, exclude, space, session, bytes, full, sample, events, start, executors, native, boot");
         }
     }
 

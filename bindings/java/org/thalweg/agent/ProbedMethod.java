@@ -17,6 +17,7 @@ final class ProbedMethod extends AdviceAdapter {
     private static final String WRITER = "org/thalweg/agent/Writer";
     private static final String PROBE = "org/thalweg/agent/Probe";
     private static final String END = "(L" + WRITER + ";I)V";
+    private static final boolean HANDS_OVER = Options.chosen().executors;
     private static final Handle BOOTSTRAP = new Handle(Opcodes.H_INVOKESTATIC, PROBE, "bootstrap",
         "(Ljava/lang/invoke/MethodHandles$Lookup;Ljava/lang/String;Ljava/lang/invoke/MethodType;Ljava/lang/String;Ljava/lang/String;"
             + "Ljava/lang/String;I)Ljava/lang/invoke/CallSite;", false);
@@ -85,7 +86,37 @@ final class ProbedMethod extends AdviceAdapter {
             beforeSuper = new Label();
             mv.visitLabel(beforeSuper);
         }
+        if (HANDS_OVER) {
+            handOver(owner, name, descriptor);
+        }
         super.visitMethodInsn(opcode, owner, name, descriptor, isInterface);
+    }
+
+    /** If this method gives work to an executor or to a thread, hands the work over. It is the last argument or the
+     * last but one, behind which there is a result, an executor or a name. */
+    private void handOver(String owner, String name, String descriptor) {
+        boolean isThread = owner.equals("java/lang/Thread") && (name.equals("<init>") || name.equals("startVirtualThread"))
+            || owner.startsWith("java/lang/Thread$Builder") && (name.equals("start") || name.equals("unstarted"));
+        boolean isExecutor = owner.startsWith("java/util/concurrent/")
+            && (name.equals("execute") || name.equals("submit") || name.equals("runAsync") || name.equals("supplyAsync"));
+        Type[] arguments = Type.getArgumentTypes(descriptor);
+        if (!isThread && !isExecutor || arguments.length == 0 || arguments.length > 2) {
+            return;
+        }
+        String work = arguments[0].getDescriptor();
+        String how = work.equals("Ljava/lang/Runnable;") ? "work"
+            : work.equals("Ljava/util/concurrent/Callable;") ? "call"
+            : work.equals("Ljava/util/function/Supplier;") ? "supply" : null;
+        if (how == null || arguments.length == 2 && arguments[1].getSize() != 1) {
+            return;
+        }
+        if (arguments.length == 2) {
+            mv.visitInsn(SWAP);
+        }
+        mv.visitMethodInsn(INVOKESTATIC, "org/thalweg/agent/HandedOver", how, "(" + work + ")" + work, false);
+        if (arguments.length == 2) {
+            mv.visitInsn(SWAP);
+        }
     }
 
     @Override public void visitTryCatchBlock(Label start, Label end, Label handler, String type) {

@@ -81,25 +81,13 @@ public final class Probes {
     }
 
     /** The work, handed over now and taken over by the thread that runs it. */
-    public static Runnable handedOver(final Runnable work) {
-        final long span = handOver();
-        return new Runnable() {
-            @Override public void run() {
-                takeOver(span);
-                work.run();
-            }
-        };
+    public static Runnable handedOver(Runnable work) {
+        return new HandedOver.Work(work, handOver());
     }
 
     /** The work, handed over now and taken over by the thread that calls it. */
-    public static <T> Callable<T> handedOver(final Callable<T> work) {
-        final long span = handOver();
-        return new Callable<T>() {
-            @Override public T call() throws Exception {
-                takeOver(span);
-                return work.call();
-            }
-        };
+    public static <T> Callable<T> handedOver(Callable<T> work) {
+        return new HandedOver.Call<T>(work, handOver());
     }
 
     /** The W3C {@code traceparent} of a message that is sent now, whose size is {@code bytes} (0 if not

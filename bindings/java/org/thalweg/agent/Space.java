@@ -35,6 +35,8 @@ final class Space {
     private int sites;
     private int probes;
     private int writers;
+    /** The numbers of the elements that threads are making at this moment. */
+    private final java.util.TreeSet<Integer> making = new java.util.TreeSet<Integer>();
     private boolean inSession;
 
     /** A pattern of probes that was switched, and its state. */
@@ -111,6 +113,8 @@ final class Space {
             writeIdentity(name);
             sampleAt = makeSetting(0, "probe.sample", "Of so many traces one is recorded", "traces", 1, options.sample, false);
             lostAt = makeSetting(1, "probe.lost", "Events for which no element could be made", "events", 0, 0, true);
+            makeSetting(2, "probe.full", "What happens when a thread's memory is full", "", 0, options.policy(), true, "overwrite", "drop", "wait");
+            makeSetting(3, "probe.bytes", "The memory for each thread's events", "B", 0, options.blockBytes() * options.blockCount(), true);
             Files.move(Paths.get(path + "/space.new"), Paths.get(path + "/space"));
             if (session != null) {
                 inSession = true;
@@ -315,14 +319,18 @@ final class Space {
         identity.release(base + Layout.IDENTITY_MAGIC, Layout.IDENTITY_MAGIC_VALUE);
     }
 
-    private long makeSetting(int cell, String name, String doc, String unit, long min, long value, boolean isShown) throws IOException {
+    private long makeSetting(int cell, String name, String doc, String unit, long min, long value, boolean isShown, String... choices)
+        throws IOException {
         long at = settings.base + Layout.SETTINGS_CELLS + (long) cell * Layout.SETTINGS_CELL_BYTES;
         settings.put(at + Layout.SETTINGS_CONFIRMED, value);
         settings.put(at + Layout.SETTINGS_LEASE_VERSION, Layout.SETTINGS_DESCRIBED);
         settings.put(at + Layout.SETTINGS_VALUE, value);
         Record record = new Record();
-        record.u64(cell).u64(min).u64(-1).u64(cell == 0 ? 1 : value);
-        record.text(name, 256).text(doc, 512).text(unit, 64).u32(0);
+        record.u64(cell).u64(min).u64(choices.length - 1).u64(cell == 0 ? 1 : value);
+        record.text(name, 256).text(doc, 512).text(unit, 64).u32(choices.length);
+        for (String choice : choices) {
+            record.text(choice, 64);
+        }
         record.text("run", 16).text(isShown ? "never" : "by what is made next", 32).text(isShown ? "nothing" : "set back", 16);
         Record.append(path + "/0000.catalog", record.sealed(Layout.CATALOG_SETTING));
         identity.release(identity.base + Layout.IDENTITY_SETTINGS, cell + 1);
@@ -395,11 +403,19 @@ final class Space {
 
     /** The number of a further writer. */
     synchronized int newWriter() {
-        return ++writers;
+        making.add(++writers);
+        return writers;
     }
 
-    synchronized void publishWriters() {
-        identity.release(identity.base + Layout.IDENTITY_WRITERS, writers);
+    /** The element with this number is complete, or could not be made. */
+    synchronized void made(int number) {
+        making.remove(number);
+        publishWriters();
+    }
+
+    /** Publishes the number up to which no element is being made: readers take all elements up to it as complete. */
+    private void publishWriters() {
+        identity.release(identity.base + Layout.IDENTITY_WRITERS, making.isEmpty() ? writers : making.first() - 1);
     }
 
     /** Counts events for which there was no element. */

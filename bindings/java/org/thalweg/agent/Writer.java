@@ -9,6 +9,7 @@ import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
 import java.util.concurrent.ConcurrentLinkedQueue;
+import java.util.concurrent.locks.LockSupport;
 import org.thalweg.Layout;
 
 /**
@@ -365,19 +366,36 @@ public final class Writer {
             return true;
         }
         long before = readPosition;
+        lookAtReader(before);
+        if (readPosition >= needed) {
+            return true;
+        }
+        if (policy != 2 || stalled) {
+            return false;
+        }
+        boolean isFree = waitForReader(before, needed);
+        // If the program unparked this thread meanwhile, parking here has used up that permit, for which the
+        // program may wait later. One permit too many is harmless, since any park may return early.
+        LockSupport.unpark(Thread.currentThread());
+        return isFree;
+    }
+
+    private void lookAtReader(long before) {
+        readPosition = Math.min(memory.acquire(memory.base + Layout.ELEMENT_READ_POSITION), end);
+        if (readPosition != before) {
+            stalled = false;
+        }
+    }
+
+    /**
+     * Parks, each time twice as long, up to a millisecond: thus a wait takes little processor time, and at most about
+     * twice as long as the reader needs.
+     */
+    private boolean waitForReader(long before, long needed) {
         long begun = System.nanoTime();
         long looked = begun;
+        long pause = 50000;
         while (true) {
-            readPosition = Math.min(memory.acquire(memory.base + Layout.ELEMENT_READ_POSITION), end);
-            if (readPosition != before) {
-                stalled = false;
-            }
-            if (readPosition >= needed) {
-                return true;
-            }
-            if (policy != 2 || stalled) {
-                return false;
-            }
             long now = System.nanoTime();
             if (now - begun >= 1000000000L || now - looked > 1000000 && readerIsDead()) {
                 stalled = true;
@@ -386,10 +404,16 @@ public final class Writer {
             if (now - looked > 1000000) {
                 looked = now;
             }
-            if (now - begun < 500000) {
+            if (Thread.currentThread().isInterrupted()) {
+                // It would not park.
                 Thread.yield();
             } else {
-                java.util.concurrent.locks.LockSupport.parkNanos(50000);
+                LockSupport.parkNanos(pause);
+                pause = Math.min(2 * pause, 1000000);
+            }
+            lookAtReader(before);
+            if (readPosition >= needed) {
+                return true;
             }
         }
     }
@@ -470,6 +494,8 @@ public final class Writer {
         } catch (IOException | RuntimeException full) {
             new java.io.File(file("catalog")).delete();
             return false;
+        } finally {
+            space.made(number);
         }
     }
 
@@ -492,7 +518,6 @@ public final class Writer {
                 closeBlock();
             }
         }
-        space.publishWriters();
     }
 
     private void close() {
@@ -587,6 +612,7 @@ public final class Writer {
         } else {
             close();
             number = space.newWriter();
+            space.made(number);
             takeOver();
         }
     }
