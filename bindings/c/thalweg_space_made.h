@@ -113,8 +113,8 @@ THALWEG_COLD int thalweg_make_space_directory(const char *parent, const char *na
     return 0;
 }
 
-/* Declares a setting in the cell with this number. */
-/* Makes a setting; the values of some are named, one after the other from 0 on, up to NULL. */
+/* Declares a setting in the cell with this number. If its values have names, `choices` has the names of the values
+   from 0 on and ends with NULL; otherwise `choices` is NULL. */
 THALWEG_COLD uint64_t *thalweg_make_setting(unsigned cell, const char *name, const char *doc, const char *unit, uint64_t min,
                                             uint64_t value, int is_shown, const char *const *choices)
 {

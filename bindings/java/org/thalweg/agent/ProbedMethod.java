@@ -92,8 +92,10 @@ final class ProbedMethod extends AdviceAdapter {
         super.visitMethodInsn(opcode, owner, name, descriptor, isInterface);
     }
 
-    /** If this method gives work to an executor or to a thread, hands the work over. It is the last argument or the
-     * last but one, behind which there is a result, an executor or a name. */
+    /**
+     * Hands work over if the called method gives it to an executor or to a thread. The work is the only argument, or the
+     * first of two, and the second is a result, an executor or a name.
+     */
     private void handOver(String owner, String name, String descriptor) {
         boolean isThread = owner.equals("java/lang/Thread") && (name.equals("<init>") || name.equals("startVirtualThread"))
             || owner.startsWith("java/lang/Thread$Builder") && (name.equals("start") || name.equals("unstarted"));

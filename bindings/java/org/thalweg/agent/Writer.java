@@ -405,7 +405,7 @@ public final class Writer {
                 looked = now;
             }
             if (Thread.currentThread().isInterrupted()) {
-                // It would not park.
+                // An interrupted thread does not park.
                 Thread.yield();
             } else {
                 LockSupport.parkNanos(pause);
