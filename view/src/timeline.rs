@@ -572,7 +572,7 @@ impl Timeline {
             worker: gap.worker,
         });
         let is_many = std::mem::take(&mut self.fresh) > FRESH_MAX && self.page.duration_ns > 0.0;
-        let has_spans = !self.spans.is_empty() && !(self.is_live() && is_many);
+        let has_spans = !(self.spans.is_empty() || self.is_live() && is_many);
         let first = self.how.within.map_or(zero, |(from, _)| from);
         let exact_from = self.dropped_until.unwrap_or(first).max(first);
         TimelinePage {
