@@ -144,8 +144,8 @@ export class Graph {
     return node.components.some((n) => this.app.data.report.components[n].kind === verdict.kind);
   }
   draw() {
-    const { context, width, height } = prepared(this.canvas);
     if (this.scale === 0) this.fit();
+    const { context, width, height } = prepared(this.canvas);
     const colour = colours();
     const network = this.network;
     const fastest = this.app.report.streams.reduce((/** @type {number} */ most, /** @type {any} */ stream) => Math.max(most, stream.rate_per_s || 0), 1e-9);

@@ -1,7 +1,7 @@
 //! The layout of the network of a run: components and the streams between them, complete and with nets
 //! folded.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use serde::Serialize;
 use thalweg_monitor::{Report, Stream};
@@ -109,8 +109,14 @@ impl Network {
     pub fn all_of(report: &Report) -> Vec<Network> {
         let nested = |path: &String| path.matches('/').count() + 1;
         let deepest = report.components.iter().map(|component| nested(&component.path)).max().unwrap_or(1);
-        let foldings = if report.components.len() <= FOLDED_MAX { deepest.min(DEPTHS_MAX + 1) } else { 1 };
-        let folded = (1..foldings).map(|depth| Network::of(report, Some(depth)));
+        // Of a large network only the forms are made that have few nodes.
+        let nodes = |depth: usize| {
+            let paths = report.components.iter().map(|component| folded(&component.path, Some(depth)));
+            paths.collect::<HashSet<_>>().len()
+        };
+        let has_few = |depth: &usize| report.components.len() <= FOLDED_MAX || nodes(*depth) <= FOLDED_MAX;
+        let foldings = (1..deepest.min(DEPTHS_MAX + 1)).take_while(has_few);
+        let folded = foldings.map(|depth| Network::of(report, Some(depth)));
         folded.chain([Network::of(report, None)]).collect()
     }
 }
