@@ -85,7 +85,7 @@ fn costs(program: &std::path::Path) {
     let signed = Argument { place: Place::Integer(0), form: Form::Signed(4) };
     let wishes = [
         ("counted", Wish::default()),
-        ("argument changed, counted", Wish { set: Some((1, 5)), ..Wish::default() }),
+        ("argument changed, counted", Wish { set: Some((1.into(), 5)), ..Wish::default() }),
         ("one argument kept, of unknown type", Wish { arguments: vec![0.into()], ..Wish::default() }),
         ("one argument kept, a signed number", Wish { arguments: vec![signed], ..Wish::default() }),
         ("one argument kept, a double", Wish { arguments: vec![double], ..Wish::default() }),
@@ -110,7 +110,7 @@ fn costs(program: &std::path::Path) {
     for wish in wishes {
         more(&mut target, "work", wish, CALLS, before);
     }
-    let (relied, wish) = (format!("relied {CALLS}"), Wish { set: Some((1, 5)), ..Wish::default() });
+    let (relied, wish) = (format!("relied {CALLS}"), Wish { set: Some((1.into(), 5)), ..Wish::default() });
     let unchanged = least(&mut target, &relied);
     more(&mut target, "relied", ("argument changed and given back", wish), &relied, unchanged);
     line("a call after detaching", least(&mut target, CALLS), "ns");

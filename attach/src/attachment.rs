@@ -4,6 +4,7 @@ mod changes;
 mod followed;
 mod ordered;
 mod signatures;
+mod swapped;
 
 pub use followed::{Followed, Follower, Unrecorded};
 
@@ -16,11 +17,10 @@ use crate::inject::Gadgets;
 use crate::kept::{Call, Keep, Ring};
 use crate::memory::{Found, Memory, Record, Region};
 use crate::modules::{Function, Modules};
-use crate::points::{Argument, Change, Condition, Figures, Layout};
+use crate::points::{Argument, Change, Figures, Layout, Only};
 use crate::process::{Identity, Mapping, PAGE, Process};
 use crate::refusal;
 use crate::restore::{Restored, restore, worker};
-use crate::stacks::interrupted;
 use crate::stub::{self, Routines, STUB_BYTES, Stub};
 use crate::tracer::{Stopped, traced};
 use crate::types::{Form, Place};
@@ -58,8 +58,8 @@ const NOT_TIMED: [&str; 18] = [
     "__restore_rt",
     "_dl_runtime_resolve_xsavec",
 ];
-/// The largest number of attempts to stop the threads with none inside the bytes to be changed.
-const STOPS_MAX: usize = 200;
+/// The time that a thread's first system call, and what follows, may take before all threads are stopped.
+const CROWDED: Duration = Duration::from_millis(1);
 /// The time for which detaching tries to free the attachment's memory in the target.
 const PATIENCE: Duration = Duration::from_secs(5);
 
@@ -86,8 +86,10 @@ pub struct Wish {
     pub results: Option<Form>,
     /// Count calls by their return addresses.
     pub callers: bool,
-    /// The argument to change, and its new value.
-    pub set: Option<(usize, u64)>,
+    /// The argument to change, and the bits that its register gets.
+    pub set: Option<(Argument, u64)>,
+    /// Which calls are counted, timed and changed.
+    pub only: Only,
     /// Keep some calls one by one.
     pub keep: Option<Keep>,
 }
@@ -105,7 +107,6 @@ pub struct Point {
     figures: u64,
     beginning: Beginning,
     change: Option<Change>,
-    when: Option<Condition>,
     patch: Patch,
     is_on: bool,
 }
@@ -278,18 +279,7 @@ impl Attachment {
     /// # Errors
     /// A function cannot be attached to; the error names it and the reason.
     pub fn add(&mut self, wishes: &[(Function, Wish)]) -> Result<Added, Error> {
-        self.add_when(wishes, None)
-    }
-
-    /// As [`Attachment::add`], but only calls for which the condition holds are counted, timed and changed.
-    ///
-    /// # Errors
-    /// The errors of [`Attachment::add`].
-    pub fn add_when(&mut self, wishes: &[(Function, Wish)], when: Option<Condition>) -> Result<Added, Error> {
         let begin = Instant::now();
-        if when.is_some_and(|when| when.argument > 5) {
-            return Err(Error::new("a condition can be on arguments 0 to 5, which are in registers"));
-        }
         let mut prepared = Vec::new();
         for (number, (function, wish)) in wishes.iter().enumerate() {
             if let Some((other, _)) = wishes[..number].iter().find(|(other, _)| overlap(other, function)) {
@@ -297,9 +287,7 @@ impl Attachment {
             }
             let (beginning, change) = self.prepared(function, wish)?;
             let layout = Layout::new(wish.times, &wish.arguments, wish.results, wish.callers, wish.keep);
-            let needs_entry =
-                wish.times || wish.results.is_some() || change.is_some_and(|change| change.is_restored);
-            prepared.push((function, wish, beginning, change, layout, needs_entry));
+            prepared.push((function, wish, beginning, change, layout, needs_entry(wish, change)));
         }
         let needs_unwinders = !self.has_unwinders && prepared.iter().any(|prepared| prepared.5);
         let unwinders = if needs_unwinders { self.unwinders()? } else { Vec::new() };
@@ -307,7 +295,7 @@ impl Attachment {
         let modules: Vec<usize> =
             modules.chain(unwinders.iter().map(|(function, _)| function.module_index)).collect();
         let figures: u64 = prepared.iter().map(|prepared| prepared.4.bytes() + 64).sum();
-        self.make_room(&modules, figures)?;
+        let stopped = self.make_room(&modules, figures)?;
 
         let mut patches = self.unwinder_patches(&unwinders)?;
         let others = patches.len();
@@ -315,7 +303,7 @@ impl Attachment {
         for (function, wish, beginning, change, layout, _) in prepared {
             let memory = self.memory.as_mut().expect("there is room");
             let (stripes, figures) = memory.figures(layout.bytes())?;
-            let stub = self.stub(function, &beginning, &layout, stripes, (change, when))?;
+            let stub = self.stub(function, &beginning, &layout, stripes, (change, wish.only))?;
             let place = self.neighbour(function.module_index).put(&stub)?;
             let patch = self.patch(function, place, &stub)?;
             patches.push(patch.clone());
@@ -328,12 +316,11 @@ impl Attachment {
                 figures,
                 beginning,
                 change,
-                when,
                 patch,
                 is_on: true,
             });
         }
-        let stopped = self.apply(&patches)?;
+        let stopped = stopped + self.apply(&patches)?;
         self.has_unwinders |= needs_unwinders;
         self.others.extend(patches.drain(..others));
         self.points.extend(points);
@@ -347,7 +334,7 @@ impl Attachment {
         beginning: &Beginning,
         layout: &Layout,
         stripes: u64,
-        what: (Option<Change>, Option<Condition>),
+        what: (Option<Change>, Only),
     ) -> Result<Stub, Error> {
         let bytes = if layout.kept.is_some() || layout.callers.is_some() { 128 } else { 64 };
         let descriptor = self.memory.as_mut().expect("there is room").private(bytes)?;
@@ -428,19 +415,12 @@ impl Attachment {
         // Whether the beginning can be moved depends only on the distance to the new place, so any near
         // address serves as a test.
         beginning.at(&function.name, function.address & !0xffff)?;
-        for argument in &wish.arguments {
-            match argument.place {
-                Place::Integer(0..6) | Place::Float(0..8) => {}
-                Place::Integer(number) | Place::Float(number) => {
-                    return Err(Error::new(format!(
-                        "argument {number} of `{}` is in no register: only 0 to 5 can be kept",
-                        function.name
-                    )));
-                }
-            }
+        let conditions = wish.only.when.map(|when| when.argument);
+        for argument in wish.arguments.iter().copied().chain(conditions) {
+            may_be_read(&function.name, argument)?;
         }
         let change = wish.set.map(|set| self.change(function, &code, set)).transpose()?;
-        if wish.times || wish.results.is_some() || change.is_some_and(|change| change.is_restored) {
+        if needs_entry(wish, change) {
             may_be_timed(function)?;
         }
         Ok((beginning, change))
@@ -554,6 +534,11 @@ impl Attachment {
         self.process.identity.lives() && self.memory.as_ref().is_none_or(is_there)
     }
 
+    /// Whether the process goes on with another program (`exec`), so that this attachment's changes are gone.
+    pub fn runs_another_program(&self) -> bool {
+        !self.is_alive() && self.process.identity.lives()
+    }
+
     /// Detaches and undoes all changes.
     ///
     /// # Errors
@@ -616,13 +601,13 @@ impl Attachment {
     }
 
     fn describe(&self, at: u64, stripes: u64, layout: &Layout, change: Option<Change>) -> Result<(), Error> {
-        let restored = change.filter(|change| change.is_restored);
+        let restored = change.and_then(|change| Some((change.restored?, change.value)));
         let (_, bytes) = layout.result.map_or(Form::UNKNOWN, |(form, _)| form).read();
         let mut words = vec![
             stripes,
             layout.stripe_bytes,
-            restored.map_or(0, |change| u64::from(stub::FRAME_ARGUMENTS[change.argument])),
-            restored.map_or(0, |change| change.value),
+            restored.map_or(0, |(number, _)| u64::from(stub::FRAME_ARGUMENTS[number])),
+            restored.map_or(0, |(_, value)| value),
             layout.result.map_or(0, |(_, histogram)| u64::from(histogram)),
             u64::from(layout.is_timed) | u64::from(layout.reads_clock()) << 1,
             64 - 8 * bytes,
@@ -664,8 +649,8 @@ impl Attachment {
     }
 
     /// Makes the attachment's memory in the target, and the memory for code near these modules, if there is
-    /// none or too little of it.
-    fn make_room(&mut self, modules: &[usize], figures: u64) -> Result<(), Error> {
+    /// none or too little of it. Returns the time for which all threads were stopped.
+    fn make_room(&mut self, modules: &[usize], figures: u64) -> Result<Duration, Error> {
         const FIGURES_BYTES: u64 = 16 << 20;
         const CODE_BYTES: u64 = 64 << 10;
         let mut needed: Vec<(usize, u64)> = Vec::new();
@@ -682,25 +667,44 @@ impl Attachment {
             }
         }
         if needed.is_empty() && self.memory.is_some() {
-            return Ok(());
+            return Ok(Duration::ZERO);
         }
         let (process, gadgets, own) = (&self.process, &self.gadgets, &self.modules);
         let has_memory = self.memory.is_some();
-        let (memory, regions) = traced(|| {
+        let (memory, regions, lasts) = traced(|| {
             let maps = process.maps()?;
-            let stopped = stop_worker(process, &maps)?;
-            let thread = worker(process, &stopped, &maps).expect("that is why it was stopped");
+            let mut stopped = stop_worker(process, &maps)?;
+            let thread = *worker(process, &stopped, &maps).expect("that is why it was stopped");
+            let begin = Instant::now();
+            let mut all_since = None;
+            // Where more threads want processors than there are, each system call of the thread would wait for
+            // the others.
+            let mut hurry = || {
+                if all_since.is_none() && begin.elapsed() > CROWDED {
+                    all_since = Some(Instant::now());
+                    stopped.complete(process)?;
+                }
+                Ok(())
+            };
             let memory = if has_memory {
                 None
             } else {
-                Some(Memory::make(process, gadgets, thread, &maps, FIGURES_BYTES.max(2 * figures))?)
+                let figures = FIGURES_BYTES.max(2 * figures);
+                Some(Memory::make(process, gadgets, &thread, &maps, figures, &mut hurry)?)
             };
-            let regions = needed.iter().map(|(module, bytes)| {
+            let mut regions = Vec::new();
+            for (module, bytes) in &needed {
+                hurry()?;
                 let reach = (own.get(*module).begin, own.get(*module).end);
-                Ok((*module, Region::make(process, gadgets, thread, reach, *bytes)?))
-            });
-            let regions: Result<Vec<(usize, Region)>, Error> = regions.collect();
-            Ok((memory, regions))
+                let made = Region::make(process, gadgets, &thread, reach, *bytes);
+                let is_over = made.is_err();
+                regions.push(made.map(|region| (*module, region)));
+                if is_over {
+                    break;
+                }
+            }
+            let regions: Result<Vec<(usize, Region)>, Error> = regions.into_iter().collect();
+            Ok((memory, regions, all_since.map_or(Duration::ZERO, |since| since.elapsed())))
         })?;
         self.memory = memory.or(self.memory.take());
         let table = self.memory.as_ref().expect("just made").table();
@@ -720,63 +724,7 @@ impl Attachment {
                 next: (code.len() as u64).next_multiple_of(16),
             });
         }
-        Ok(())
-    }
-
-    /// Applies patches while all threads are stopped and none is inside the changed bytes.
-    fn apply(&mut self, patches: &[Patch]) -> Result<Duration, Error> {
-        let records: Vec<Record> = patches.iter().map(Patch::record).collect();
-        self.memory.as_mut().expect("there is room").record(&records)?;
-        self.swap(patches, |patch| (&patch.old, &patch.new), true)
-    }
-
-    fn take_back(&self, patches: &[Patch]) -> Result<Duration, Error> {
-        self.swap(patches, |patch| (&patch.new, &patch.old), false)
-    }
-
-    fn swap<'a>(
-        &self,
-        patches: &'a [Patch],
-        order: impl Fn(&'a Patch) -> (&'a Vec<u8>, &'a Vec<u8>) + Sync,
-        moves: bool,
-    ) -> Result<Duration, Error> {
-        let (process, restorer) = (&self.process, self.gadgets.restorer);
-        for attempt in 0..STOPS_MAX {
-            let done = traced(|| {
-                let maps = process.maps()?;
-                let stopped = Stopped::all(process)?;
-                if moves && !clear(process, &maps, &stopped, patches, restorer)? {
-                    return Ok(None);
-                }
-                for (number, patch) in patches.iter().enumerate() {
-                    let (from, to) = order(patch);
-                    let mut now = vec![0; from.len()];
-                    let read = process.read(patch.address, &mut now);
-                    if moves && (read.is_err() || now != *from) {
-                        for done in &patches[..number] {
-                            let _ = process.write(done.address, order(done).0);
-                        }
-                        return Err(Error::new(format!(
-                            "the target's code at {:#x} has changed meanwhile",
-                            patch.address
-                        )));
-                    }
-                    if read.is_ok() && now == *from {
-                        process
-                            .write(patch.address, to)
-                            .map_err(|error| Error::of("cannot write the target's code", error))?;
-                    }
-                }
-                Ok(Some(stopped.lasts()))
-            })?;
-            if let Some(stopped) = done {
-                return Ok(stopped);
-            }
-            std::thread::sleep(Duration::from_micros(200 << attempt.min(7)));
-        }
-        Err(Error::new(
-            "a thread of the target stands in the first bytes of a function, interrupted by a signal, for too long: try again",
-        ))
+        Ok(lasts)
     }
 }
 
@@ -792,6 +740,24 @@ impl Drop for Attachment {
 /// Whether jumps at the beginnings of two functions would overlap.
 fn overlap(one: &Function, other: &Function) -> bool {
     one.address.abs_diff(other.address) < JUMP_BYTES as u64
+}
+
+/// Whether a call needs an entry in the table of calls under way.
+fn needs_entry(wish: &Wish, change: Option<Change>) -> bool {
+    wish.times || wish.results.is_some() || change.is_some_and(|change| change.restored.is_some())
+}
+
+/// Whether an argument is in a register in which it can be read and changed.
+fn may_be_read(name: &str, argument: Argument) -> Result<(), Error> {
+    match argument.place {
+        Place::Integer(0..6) | Place::Float(0..8) => Ok(()),
+        Place::Integer(number) => Err(Error::new(format!(
+            "argument {number} of `{name}` is in no register: without debugging information, those in the integer registers 0 to 5 are known"
+        ))),
+        Place::Float(number) => {
+            Err(Error::new(format!("`{name}` has no floating-point register {number}: there are 0 to 7")))
+        }
+    }
 }
 
 fn too_close(function: &Function, to: u64, name: &str) -> Error {
@@ -839,34 +805,4 @@ fn stop_worker(process: &Process, maps: &[Mapping]) -> Result<Stopped, Error> {
     Err(Error::new(
         "no thread of the target stands on a stack of its own on which a system call could be made",
     ))
-}
-
-/// Moves threads inside the bytes to be changed to the moved copies. Returns whether no thread will return to
-/// the bytes to be changed.
-fn clear(
-    process: &Process,
-    maps: &[Mapping],
-    stopped: &Stopped,
-    patches: &[Patch],
-    restorer: u64,
-) -> Result<bool, Error> {
-    let within = |place: u64| {
-        patches.iter().find(|patch| place > patch.address && place < patch.address + patch.new.len() as u64)
-    };
-    let mut moves = Vec::new();
-    for thread in &stopped.threads {
-        let Ok(registers) = thread.registers() else { continue };
-        if interrupted(process, maps, &registers, restorer).into_iter().any(|place| within(place).is_some()) {
-            return Ok(false);
-        }
-        let Some(patch) = within(registers.rip) else { continue };
-        let Some((_, new)) = patch.places.iter().find(|(old, _)| *old == registers.rip) else {
-            return Ok(false);
-        };
-        moves.push((thread, crate::tracer::Registers { rip: *new, ..registers }));
-    }
-    for (thread, registers) in moves {
-        thread.set_registers(&registers).map_err(|error| Error::of("cannot move a thread", error))?;
-    }
-    Ok(true)
 }

@@ -11,6 +11,17 @@ pub(crate) const JUMP_BYTES: usize = 5;
 /// Registers of the arguments, as the ABI of System V orders them.
 pub(crate) const ARGUMENTS: [Register; 6] =
     [Register::RDI, Register::RSI, Register::RDX, Register::RCX, Register::R8, Register::R9];
+/// Registers of the floating-point arguments, each named by the largest register that it is a part of.
+pub(crate) const FLOATS: [Register; 8] = [
+    Register::ZMM0,
+    Register::ZMM1,
+    Register::ZMM2,
+    Register::ZMM3,
+    Register::ZMM4,
+    Register::ZMM5,
+    Register::ZMM6,
+    Register::ZMM7,
+];
 
 /// A function's code.
 #[derive(Clone, Debug)]
@@ -118,13 +129,13 @@ impl Code {
         true
     }
 
-    /// Whether the function's own instructions write the register of this argument.
-    pub(crate) fn writes(&self, argument: usize) -> bool {
+    /// Whether the function's own instructions write this register, or a part of it.
+    pub(crate) fn writes(&self, register: Register) -> bool {
         let mut factory = InstructionInfoFactory::new();
         self.decoded().any(|instruction| {
             let used = factory.info(&instruction).used_registers();
             used.iter().any(|used| {
-                used.register().full_register() == ARGUMENTS[argument]
+                used.register().full_register() == register
                     && matches!(
                         used.access(),
                         OpAccess::Write | OpAccess::ReadWrite | OpAccess::CondWrite | OpAccess::ReadCondWrite
@@ -366,6 +377,9 @@ mod tests {
     fn written_registers() {
         // mov edx, 5; ret
         let code = Code::new(0x1000, vec![0xba, 5, 0, 0, 0, 0xc3], 6);
-        assert!(code.writes(2) && !code.writes(1));
+        assert!(code.writes(ARGUMENTS[2]) && !code.writes(ARGUMENTS[1]));
+        // cvtss2sd xmm1, xmm1; ret
+        let code = Code::new(0x1000, vec![0xf3, 0x0f, 0x5a, 0xc9, 0xc3], 5);
+        assert!(code.writes(FLOATS[1]) && !code.writes(FLOATS[0]));
     }
 }

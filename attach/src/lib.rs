@@ -49,7 +49,7 @@ pub use histogram::{Histogram, Number, Scale};
 pub use kept::{Call, Ended, Keep, Which};
 pub use listing::{Attached, attached, detach};
 pub use modules::{Function, Module, Modules};
-pub use points::{Argument, Callers, Comparison, Condition, Figures};
+pub use points::{Argument, Callers, Comparison, Condition, Figures, Only};
 pub use process::Identity;
 pub use restore::Restored;
 pub use types::{Form, Parameter, Place, Signature, Type};

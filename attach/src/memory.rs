@@ -58,18 +58,20 @@ pub(crate) enum Record {
 }
 
 impl Memory {
-    /// Makes the attachment's memory in the target, by system calls of a stopped thread.
+    /// Makes the attachment's memory in the target, by system calls of a stopped thread. Calls `hurry` after
+    /// the first of them.
     pub(crate) fn make(
         process: &Process,
         gadgets: &Gadgets,
         thread: &Thread,
         maps: &[Mapping],
         figures: u64,
+        hurry: impl FnOnce() -> Result<(), Error>,
     ) -> Result<Memory, Error> {
         let maker = Identity::of(std::process::id().cast_signed())
             .ok_or_else(|| Error::new("/proc is not mounted"))?;
         let number = created(process, gadgets, thread, &named(maker, process, "data"))?;
-        let made = Memory::map(process, gadgets, thread, maps, figures, number, maker);
+        let made = hurry().and_then(|()| Memory::map(process, gadgets, thread, maps, figures, number, maker));
         let closed = close(process, gadgets, thread, number);
         let memory = made?;
         closed.map(|()| memory)

@@ -60,22 +60,32 @@ impl Argument {
 /// An argument that is changed on entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Change {
-    pub(crate) argument: usize,
+    pub(crate) argument: Argument,
+    /// The bits that the register gets.
     pub(crate) value: u64,
-    /// Whether the argument's register is restored on return, if the register still has the new value.
-    pub(crate) is_restored: bool,
+    /// The number of the integer register that is restored on return, if it still has the new value.
+    pub(crate) restored: Option<usize>,
 }
 
-/// The condition for counting a call and changing its argument: a comparison of an argument with a number,
-/// both signed.
+/// Which calls of a function are counted, timed and changed: all, if nothing is set.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Only {
+    /// A condition on an argument.
+    pub when: Option<Condition>,
+    /// The first and the last return address of the calls.
+    pub from: Option<(u64, u64)>,
+}
+
+/// The comparison of an argument with a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Condition {
-    /// The argument, from 0 to 5.
-    pub argument: usize,
+    /// The argument. Its form says whether numbers with or without a sign, or floating-point numbers, are
+    /// compared.
+    pub argument: Argument,
     /// The comparison that must hold.
     pub is: Comparison,
-    /// The number to compare with.
-    pub value: i64,
+    /// The number to compare with: an integer of 64 bits, or the bits of a `double`.
+    pub value: u64,
 }
 
 /// How two numbers compare.
@@ -96,15 +106,57 @@ pub enum Comparison {
 }
 
 impl Comparison {
-    /// The second byte of the conditional jump that is taken if the comparison does not hold.
-    pub(crate) fn opposite(self) -> u8 {
+    /// The second byte of the conditional jump that is taken if the comparison of two integers does not hold.
+    pub(crate) fn opposite(self, scale: Scale) -> u8 {
+        let has_sign = scale == Scale::Signed;
         match self {
             Comparison::Equal => 0x85,
             Comparison::Other => 0x84,
-            Comparison::Less => 0x8d,
-            Comparison::AtMost => 0x8f,
-            Comparison::Greater => 0x8e,
-            Comparison::AtLeast => 0x8c,
+            Comparison::Less => {
+                if has_sign {
+                    0x8d
+                } else {
+                    0x83
+                }
+            }
+            Comparison::AtMost => {
+                if has_sign {
+                    0x8f
+                } else {
+                    0x87
+                }
+            }
+            Comparison::Greater => {
+                if has_sign {
+                    0x8e
+                } else {
+                    0x86
+                }
+            }
+            Comparison::AtLeast => {
+                if has_sign {
+                    0x8c
+                } else {
+                    0x82
+                }
+            }
+        }
+    }
+
+    /// The number of 32 bits with which a number of 32 bits compares as it does with `number`. NaN, which is
+    /// equal to nothing, stands for numbers that no number of 32 bits is equal to.
+    pub(crate) fn single(self, number: f64) -> f32 {
+        let near = number as f32;
+        let (below, above) = match f64::from(near).partial_cmp(&number) {
+            Some(std::cmp::Ordering::Less) => (near, near.next_up()),
+            Some(std::cmp::Ordering::Greater) => (near.next_down(), near),
+            _ => (near, near),
+        };
+        match self {
+            Comparison::Greater | Comparison::AtMost => below,
+            Comparison::AtLeast | Comparison::Less => above,
+            Comparison::Equal | Comparison::Other if below == above => near,
+            Comparison::Equal | Comparison::Other => f32::NAN,
         }
     }
 }
@@ -254,6 +306,29 @@ pub struct Callers {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn numbers_of_32_bits_compare_as_those_of_64_bits() {
+        let holds = |is: Comparison, one: f64, other: f64| match is {
+            Comparison::Equal => one == other,
+            Comparison::Other => one != other,
+            Comparison::Less => one < other,
+            Comparison::AtMost => one <= other,
+            Comparison::Greater => one > other,
+            Comparison::AtLeast => one >= other,
+        };
+        let all = [Comparison::Equal, Comparison::Other, Comparison::Less, Comparison::AtMost];
+        for is in all.into_iter().chain([Comparison::Greater, Comparison::AtLeast]) {
+            for number in [0.1, -0.1, 0.0, 1.5, 1e300, -1e300, 1e-60, f64::INFINITY, f64::NAN] {
+                let near = number as f32;
+                for value in [near, near.next_up(), near.next_down(), -0.0, f32::INFINITY, f32::NAN] {
+                    let single = f64::from(is.single(number));
+                    let expected = holds(is, f64::from(value), number);
+                    assert_eq!(holds(is, f64::from(value), single), expected, "{value} {is:?} {number}");
+                }
+            }
+        }
+    }
 
     #[test]
     fn a_point_that_only_counts_has_a_line_a_stripe() {

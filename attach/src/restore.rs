@@ -10,8 +10,8 @@ use crate::inject::Gadgets;
 use crate::memory::{Found, Record};
 use crate::process::{Mapping, Process};
 use crate::stacks::interrupted;
-use crate::tracer::{Stopped, traced};
-use std::time::{Duration, Instant};
+use crate::tracer::{Stopped, Waited, traced};
+use std::time::Duration;
 
 /// The result of restoring.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -27,6 +27,17 @@ pub struct Restored {
 
 /// The state of an order while its call runs.
 const UNDER_WAY: u64 = 1;
+
+/// The times for which threads in code that is to be changed or freed run alone in one stop: most threads leave
+/// the code in the first of them.
+pub(crate) const ALONE: [Duration; 6] = [
+    Duration::from_micros(10),
+    Duration::from_micros(40),
+    Duration::from_micros(80),
+    Duration::from_micros(160),
+    Duration::from_micros(320),
+    Duration::from_micros(640),
+];
 
 /// The number of passes over children of the target that still have the attachment's memory.
 const GENERATIONS: usize = 8;
@@ -80,7 +91,7 @@ fn others(pid: i32, name: &str) -> Vec<i32> {
 }
 
 fn one(process: &Process, patience: Duration) -> Result<Restored, Error> {
-    let begin = Instant::now();
+    let mut waited = Waited::begin();
     let mut restored = Restored::default();
     let gadgets = Gadgets::find(process, &process.maps()?)?;
     let mut wait = Duration::from_millis(1);
@@ -105,13 +116,13 @@ fn one(process: &Process, patience: Duration) -> Result<Restored, Error> {
                 restored.changes += changes;
                 restored.stopped = restored.stopped.max(stopped);
                 restored.bytes_left = bytes;
-                if begin.elapsed() > patience {
+                if waited.time() > patience {
                     return Ok(restored);
                 }
             }
             // An error may come from another process that restores the target at the same time, so restoring
             // is tried again.
-            Err(error) if begin.elapsed() > patience => return Err(error),
+            Err(error) if waited.time() > patience => return Err(error),
             Err(_) => {}
         }
         std::thread::sleep(wait);
@@ -121,29 +132,31 @@ fn one(process: &Process, patience: Duration) -> Result<Restored, Error> {
 
 fn attempt(process: &Process, gadgets: &Gadgets) -> Result<Try, Error> {
     let Some(found) = Found::in_target(process)? else { return Ok(Try::Done(0, Duration::ZERO)) };
-    let maps = process.maps()?;
-    let stopped = Stopped::all(process)?;
+    let mut stopped = Stopped::all(process)?;
     let is_unwinder = |record: &Record| matches!(record, Record::Unwinder { .. });
     let changes = put_back(process, found.records.iter().filter(|record| !is_unwinder(record)))?;
-    return_addresses(process, &found)?;
-    let mut within: Vec<u64> = Vec::new();
-    for thread in &stopped.threads {
-        // A thread that is about to be killed has no registers any more.
-        let Ok(registers) = thread.registers() else { continue };
-        within.extend(interrupted(process, &maps, &registers, gadgets.restorer));
-        within.push(registers.rip);
-    }
-    within.retain(|place| found.mappings.iter().any(|mapping| mapping.has(*place)));
-    let occupied = !within.is_empty();
-    // The functions that throw or unwind are restored only if no thread stands in a trampoline of another
-    // function: such a thread may be about to change its return address, which an exception could not pass
-    // once these functions are restored. Threads in the trampolines of these functions themselves do not
-    // count, because in a program that throws all the time some thread is nearly always in one of them.
-    if within.iter().all(|place| is_harmless(&found.records, *place)) {
-        put_back(process, found.records.iter().filter(|record| is_unwinder(record)))?;
+    let mut maps = process.maps()?;
+    let mut within = within(process, &found, &stopped, &maps, gadgets);
+    let mut moments = ALONE.into_iter();
+    loop {
+        return_addresses(process, &found)?;
+        // The functions that throw or unwind are restored only if no thread stands in a trampoline of another
+        // function: such a thread may be about to change its return address, which an exception could not
+        // pass once these functions are restored. Threads in the trampolines of these functions themselves do
+        // not count.
+        if within.iter().all(|(_, place)| is_harmless(&found.records, *place)) {
+            put_back(process, found.records.iter().filter(|record| is_unwinder(record)))?;
+        }
+        let Some(alone) = moments.next().filter(|_| !within.is_empty()) else { break };
+        // No thread enters the code any more, so those that are in it leave it soon, if they get a processor.
+        let mut ids: Vec<i32> = within.iter().map(|(id, _)| *id).collect();
+        ids.dedup();
+        stopped.let_run(process, &ids, alone)?;
+        maps = process.maps()?;
+        within = self::within(process, &found, &stopped, &maps, gadgets);
     }
     let bytes = found.mappings.iter().map(|mapping| mapping.end - mapping.begin).sum();
-    if occupied || is_calling(process, &found) {
+    if !within.is_empty() || is_calling(process, &found) {
         return Ok(Try::Occupied(changes, stopped.lasts(), bytes));
     }
     let Some(thread) = worker(process, &stopped, &maps) else {
@@ -152,18 +165,36 @@ fn attempt(process: &Process, gadgets: &Gadgets) -> Result<Try, Error> {
     for number in &found.open {
         gadgets.call(process, thread, (libc::SYS_close, [*number, 0, 0, 0, 0, 0]), &[])?;
     }
-    // The journal is removed last, so that another process can complete this if it is interrupted.
-    for mapping in found
-        .mappings
-        .iter()
-        .rev()
-        .filter(|mapping| !is_journal(mapping))
-        .chain(found.mappings.iter().filter(|mapping| is_journal(mapping)))
-    {
-        let arguments = [mapping.begin, mapping.end - mapping.begin, 0, 0, 0, 0];
-        gadgets.call(process, thread, (libc::SYS_munmap, arguments), &[])?;
+    // The journal, which is at the lowest address of the data, is removed last, so that another process can
+    // complete this if it is interrupted.
+    let (code, data): (Vec<&Mapping>, Vec<&Mapping>) =
+        found.mappings.iter().partition(|mapping| mapping.path.contains("-code"));
+    let code = code.iter().map(|mapping| (mapping.begin, mapping.end));
+    for (begin, end) in code.chain(joined(&data).into_iter().rev()) {
+        gadgets.call(process, thread, (libc::SYS_munmap, [begin, end - begin, 0, 0, 0, 0]), &[])?;
     }
     Ok(Try::Done(changes, stopped.lasts()))
+}
+
+/// The places in inserted code at which threads stand, or continue when a signal handler returns, each with
+/// the thread.
+fn within(
+    process: &Process,
+    found: &Found,
+    stopped: &Stopped,
+    maps: &[Mapping],
+    gadgets: &Gadgets,
+) -> Vec<(i32, u64)> {
+    let mut within = Vec::new();
+    for thread in &stopped.threads {
+        // A thread that is about to be killed has no registers any more.
+        let Ok(registers) = thread.registers() else { continue };
+        let mut places = interrupted(process, maps, &registers, gadgets.restorer);
+        places.push(registers.rip);
+        places.retain(|place| found.mappings.iter().any(|mapping| mapping.has(*place)));
+        within.extend(places.into_iter().map(|place| (thread.id, place)));
+    }
+    within
 }
 
 fn is_harmless(records: &[Record], place: u64) -> bool {
@@ -172,8 +203,16 @@ fn is_harmless(records: &[Record], place: u64) -> bool {
         .any(|record| matches!(record, Record::Harmless { begin, end } if (*begin..*end).contains(&place)))
 }
 
-fn is_journal(mapping: &Mapping) -> bool {
-    mapping.offset == 0 && !mapping.path.contains("-code")
+/// The ranges that neighbouring mappings, in the order of their addresses, cover together.
+fn joined(mappings: &[&Mapping]) -> Vec<(u64, u64)> {
+    let mut joined: Vec<(u64, u64)> = Vec::new();
+    for mapping in mappings {
+        match joined.last_mut() {
+            Some((_, end)) if *end == mapping.begin => *end = mapping.end,
+            _ => joined.push((mapping.begin, mapping.end)),
+        }
+    }
+    joined
 }
 
 /// A stopped thread that can run system calls: its stack must be the one that the kernel or the C library

@@ -7,7 +7,7 @@
 use crate::code::Beginning;
 use crate::error::Error;
 use crate::histogram::Scale;
-use crate::points::{Argument, Change, Condition, Layout, STRIPES};
+use crate::points::{Argument, Change, Comparison, Condition, Layout, Only, STRIPES};
 use crate::types::{Form, Place};
 
 /// The memory of a trampoline, which is more than any trampoline needs.
@@ -48,15 +48,10 @@ struct Assembler {
 
 impl Assembler {
     /// Counts a call in the counter of the thread's stripe, and changes an argument that is not restored.
-    fn counted(
-        &mut self,
-        (beginning, stripes): (&Beginning, u64),
-        change: Option<Change>,
-        when: Option<Condition>,
-    ) {
+    fn counted(&mut self, (beginning, stripes): (&Beginning, u64), change: Option<Change>, only: Only) {
         let saves_flags = beginning.may_use_flags;
         self.put(if saves_flags { &SAVE_FLAGS } else { &SAVE_FLAGS[..1] });
-        let past = self.unless(when);
+        let past = self.unless(only, if saves_flags { 16 } else { 8 });
         // push rcx; mov rcx, rsp; shr rcx, 6; and ecx, 7 << 6
         self.put(&[0x51, 0x48, 0x89, 0xe1, 0x48, 0xc1, 0xe9, 0x06, 0x81, 0xe1]);
         self.put(&((STRIPES as u32 - 1) << 6).to_le_bytes());
@@ -64,11 +59,22 @@ impl Assembler {
         // lock inc qword ptr [rax + rcx]; pop rcx
         self.put(&[0xf0, 0x48, 0xff, 0x04, 0x08, 0x59]);
         if let Some(change) = change {
-            let load: [&[u8]; 6] =
-                [&[0x48, 0xbf], &[0x48, 0xbe], &[0x48, 0xba], &[0x48, 0xb9], &[0x49, 0xb8], &[0x49, 0xb9]];
-            self.put_with(load[change.argument], change.value);
+            match change.argument.place {
+                Place::Integer(number) => {
+                    let load: [&[u8]; 6] = [
+                        &[0x48, 0xbf],
+                        &[0x48, 0xbe],
+                        &[0x48, 0xba],
+                        &[0x48, 0xb9],
+                        &[0x49, 0xb8],
+                        &[0x49, 0xb9],
+                    ];
+                    self.put_with(load[number], change.value);
+                }
+                Place::Float(number) => self.load_float(number, change),
+            }
         }
-        self.lands(past);
+        self.all_land(&past);
         self.put(if saves_flags { &RESTORE_FLAGS } else { &RESTORE_FLAGS[..1] });
     }
 
@@ -142,23 +148,97 @@ impl Assembler {
         self.put(&[0x44, 0x24, FRAME_ARGUMENTS[number]]);
     }
 
-    /// Appends a jump, taken if the condition does not hold, whose target [`Assembler::lands`] sets. Clobbers
-    /// rax and the flags.
-    fn unless(&mut self, when: Option<Condition>) -> Option<usize> {
-        let when = when?;
-        self.put_with(&[0x48, 0xb8], when.value.cast_unsigned());
-        // cmp REGISTER, rax
-        let compare: [[u8; 3]; 6] = [
-            [0x48, 0x39, 0xc7],
-            [0x48, 0x39, 0xc6],
-            [0x48, 0x39, 0xc2],
-            [0x48, 0x39, 0xc1],
-            [0x49, 0x39, 0xc0],
-            [0x49, 0x39, 0xc1],
-        ];
-        self.put(&compare[when.argument]);
-        self.put(&[0x0f, when.is.opposite(), 0, 0, 0, 0]);
-        Some(self.bytes.len())
+    /// Changes an argument, in the frame if its register is saved there.
+    fn changed(&mut self, change: Change) {
+        let number = match change.argument.place {
+            Place::Float(number) => return self.load_float(number, change),
+            Place::Integer(number) => number,
+        };
+        let offset = FRAME_ARGUMENTS[number];
+        if change.restored.is_some() {
+            // Without an entry in the table of calls under way, the argument could not be restored, so the
+            // change is skipped: test r8, r8; jz behind the change. If the call has an entry, the word [r8 +
+            // 40] of the entry keeps the old value.
+            self.put(&[0x4d, 0x85, 0xc0, 0x74, 5 + 4 + 10 + 5]);
+            self.load(offset);
+            self.put(&[0x49, 0x89, 0x40, 40]);
+        }
+        self.put_with(&[0x48, 0xb8], change.value);
+        self.store(offset);
+    }
+
+    /// Loads the new value of a changed argument into its floating-point register. Clobbers rax.
+    fn load_float(&mut self, number: usize, change: Change) {
+        self.put_with(&[0x48, 0xb8], change.value);
+        // movq xmm, rax, or movd xmm, eax
+        let modrm = 0xc0 | (number as u8) << 3;
+        match change.argument.form.read() {
+            (_, 4) => self.put(&[0x66, 0x0f, 0x6e, modrm]),
+            _ => self.put(&[0x66, 0x48, 0x0f, 0x6e, modrm]),
+        }
+    }
+
+    /// Appends jumps, taken if a call is not to be counted, whose targets [`Assembler::all_land`] sets. `slot`
+    /// is the offset of the return address from the stack pointer. Clobbers rax and the flags.
+    fn unless(&mut self, only: Only, slot: u8) -> Vec<usize> {
+        let mut past = Vec::new();
+        if let Some((first, last)) = only.from {
+            // mov rax, -first; add rax, [rsp + slot]; cmp rax, last - first; ja past
+            self.put_with(&[0x48, 0xb8], first.wrapping_neg());
+            self.put(&[0x48, 0x03, 0x44, 0x24, slot, 0x48, 0x3d]);
+            self.put(&((last - first).min(i32::MAX as u64) as u32).to_le_bytes());
+            past.push(self.jump_if(0x87));
+        }
+        let Some(when) = only.when else { return past };
+        let (scale, bytes) = when.argument.form.read();
+        match when.argument.place {
+            Place::Integer(number) => {
+                self.put_with(&[0x48, 0xb8], when.value);
+                // cmp REGISTER, rax, or the lower parts of both
+                let modrm = [0xc7, 0xc6, 0xc2, 0xc1, 0xc0, 0xc1][number];
+                let extended = u8::from(number > 3);
+                match bytes {
+                    1 => self.put(&[0x40 | extended, 0x38, modrm]),
+                    2 => self.put(&[0x66, 0x40 | extended, 0x39, modrm]),
+                    4 => self.put(&[0x40 | extended, 0x39, modrm]),
+                    _ => self.put(&[0x48 | extended, 0x39, modrm]),
+                }
+                past.push(self.jump_if(when.is.opposite(scale)));
+            }
+            Place::Float(number) => self.unless_float(number, when, &mut past),
+        }
+        past
+    }
+
+    /// Compares a floating-point argument in the processor's state of a new program, which is put back, so
+    /// that no flag of an exception is raised in the program's state.
+    fn unless_float(&mut self, number: usize, when: Condition, past: &mut Vec<usize>) {
+        let wide = f64::from_bits(when.value);
+        let is_single = when.argument.form.read().1 == 4;
+        let bits = if is_single { u64::from(when.is.single(wide).to_bits()) } else { when.value };
+        // lea rsp, [rsp - 16]; stmxcsr [rsp]; mov dword ptr [rsp + 4], 0x1f80; ldmxcsr [rsp + 4]
+        self.put(&[0x48, 0x8d, 0x64, 0x24, 0xf0, 0x0f, 0xae, 0x1c, 0x24]);
+        self.put(&[0xc7, 0x44, 0x24, 4, 0x80, 0x1f, 0, 0, 0x0f, 0xae, 0x54, 0x24, 4]);
+        // mov rax, the number; mov [rsp + 8], rax; ucomisd or ucomiss xmm, [rsp + 8]
+        self.put_with(&[0x48, 0xb8], bits);
+        self.store(8);
+        let compare = [0x66, 0x0f, 0x2e, 0x44 | (number as u8) << 3, 0x24, 8];
+        self.put(&compare[usize::from(is_single)..]);
+        // ldmxcsr [rsp]; lea rsp, [rsp + 16]
+        self.put(&[0x0f, 0xae, 0x14, 0x24, 0x48, 0x8d, 0x64, 0x24, 0x10]);
+        // What is not a number is different from every number, and neither less nor greater: jp, or for `!=`
+        // jp over the next jump.
+        match when.is {
+            Comparison::Other => self.put(&[0x7a, 6]),
+            _ => past.push(self.jump_if(0x8a)),
+        }
+        past.push(self.jump_if(when.is.opposite(Scale::Unsigned)));
+    }
+
+    /// Appends a conditional jump with the second byte `code`; returns the place behind it.
+    fn jump_if(&mut self, code: u8) -> usize {
+        self.put(&[0x0f, code, 0, 0, 0, 0]);
+        self.bytes.len()
     }
 
     /// Appends, for a call that has a new entry in the table of calls under way, the call of the function by
@@ -176,14 +256,18 @@ impl Assembler {
         // lea rsp, [rsp + 8]
         self.put(&[0x48, 0x8d, 0x64, 0x24, 8]);
         self.jump(go);
-        self.lands(Some(other));
+        self.lands(other);
         moved
     }
 
-    fn lands(&mut self, past: Option<usize>) {
-        let Some(past) = past else { return };
+    /// Lets the jump or the address that ends at `past` lead here.
+    fn lands(&mut self, past: usize) {
         let distance = (self.bytes.len() - past) as u32;
         self.bytes[past - 4..past].copy_from_slice(&distance.to_le_bytes());
+    }
+
+    fn all_land(&mut self, past: &[usize]) {
+        past.iter().for_each(|past| self.lands(*past));
     }
 
     fn end(mut self, name: &str, beginning: &Beginning) -> Result<Stub, Error> {
@@ -230,18 +314,18 @@ pub(crate) fn point(
     beginning: &Beginning,
     routines: Routines,
     (layout, descriptor, stripes): (&Layout, u64, u64),
-    (change, when): (Option<Change>, Option<Condition>),
+    (change, only): (Option<Change>, Only),
 ) -> Result<Stub, Error> {
     let mut stub = Assembler { bytes: Vec::new(), place };
     let needs_entry =
-        layout.is_timed || layout.result.is_some() || change.is_some_and(|change| change.is_restored);
+        layout.is_timed || layout.result.is_some() || change.is_some_and(|change| change.restored.is_some());
     let keeps = !layout.arguments.is_empty() || layout.callers.is_some() || layout.kept.is_some();
     if !needs_entry && !keeps {
-        stub.counted((beginning, stripes), change, when);
+        stub.counted((beginning, stripes), change, only);
         return stub.end(name, beginning);
     }
     stub.save();
-    let past = stub.unless(when);
+    let past = stub.unless(only, 64);
     stub.put_with(&[0x48, 0xbf], descriptor);
     stub.call(routines.count);
     for (argument, histogram) in &layout.arguments {
@@ -271,23 +355,13 @@ pub(crate) fn point(
         stub.call(routines.keep);
     }
     if let Some(change) = change {
-        let offset = FRAME_ARGUMENTS[change.argument];
-        if change.is_restored {
-            // Without an entry in the table of calls under way, the argument could not be restored, so the
-            // change is skipped: test r8, r8; jz behind the change. If the call has an entry, the word [r8 +
-            // 40] of the entry keeps the old value.
-            stub.put(&[0x4d, 0x85, 0xc0, 0x74, 5 + 4 + 10 + 5]);
-            stub.load(offset);
-            stub.put(&[0x49, 0x89, 0x40, 40]);
-        }
-        stub.put_with(&[0x48, 0xb8], change.value);
-        stub.store(offset);
+        stub.changed(change);
     }
     let moved = needs_entry.then(|| stub.go(routines.go));
-    stub.lands(past);
+    stub.all_land(&past);
     stub.restore();
     if let Some(moved) = moved {
-        stub.lands(Some(moved));
+        stub.lands(moved);
     }
     stub.end(name, beginning)
 }

@@ -91,15 +91,15 @@ impl Thread {
     }
 
     fn wait(&self, at_most: Duration) -> Result<Stop, Error> {
-        let begin = Instant::now();
+        let mut waited = Waited::begin();
         loop {
             if let Some(stop) = stopped(self.id) {
                 return Ok(stop);
             }
-            if begin.elapsed() > at_most {
+            if waited.time() > at_most {
                 return Err(Error::new(format!("thread {} of the target does not stop", self.id)));
             }
-            pause(begin);
+            waited.pause();
         }
     }
 }
@@ -117,37 +117,27 @@ enum Stop {
 #[derive(Debug)]
 pub(crate) struct Stopped {
     pub(crate) threads: Vec<Thread>,
+    /// All threads that were to be stopped, also those that have ended meanwhile.
+    known: Vec<pid_t>,
     since: Instant,
 }
 
 impl Stopped {
+    fn none() -> Stopped {
+        Stopped { threads: Vec::new(), known: Vec::new(), since: Instant::now() }
+    }
+
     /// Stops one thread that can run injected system calls.
     pub(crate) fn one(process: &Process, id: pid_t) -> Result<Stopped, Error> {
-        let mut stopped = Stopped { threads: Vec::new(), since: Instant::now() };
+        let mut stopped = Stopped::none();
         stopped.add(process, &[id])?;
         Ok(stopped)
     }
 
     /// Stops all threads, including those that are made meanwhile.
     pub(crate) fn all(process: &Process) -> Result<Stopped, Error> {
-        let mut stopped = Stopped { threads: Vec::new(), since: Instant::now() };
-        let since = stopped.since;
-        let mut known: Vec<pid_t> = Vec::new();
-        loop {
-            let listed = process.threads();
-            // If threads end while they are listed, the kernel may leave other threads out of the list.
-            let is_complete = process.thread_count().is_none_or(|count| count == listed.len());
-            let new: Vec<pid_t> = listed.into_iter().filter(|id| !known.contains(id)).collect();
-            if new.is_empty() {
-                if is_complete || since.elapsed() > STOP_MAX {
-                    break;
-                }
-                std::thread::yield_now();
-                continue;
-            }
-            stopped.add(process, &new)?;
-            known.extend(new);
-        }
+        let mut stopped = Stopped::none();
+        stopped.complete(process)?;
         if stopped.threads.is_empty() {
             return Err(Error::new(format!("process {} has ended", process.pid())));
         }
@@ -159,19 +149,56 @@ impl Stopped {
         self.since.elapsed()
     }
 
+    /// Lets some of the threads run for about this time, while the others stay stopped, and stops them and the
+    /// threads that they have made. Nothing is left to be undone if this process is killed meanwhile.
+    pub(crate) fn let_run(&mut self, process: &Process, ids: &[pid_t], time: Duration) -> Result<(), Error> {
+        let (mut running, stay): (Vec<Thread>, _) =
+            self.threads.drain(..).partition(|thread| ids.contains(&thread.id));
+        self.threads = stay;
+        running.retain(|thread| call(libc::PTRACE_CONT, thread.id, 0, thread.signal as usize).is_ok());
+        std::thread::sleep(time);
+        self.interrupt(process, running.iter().map(|thread| thread.id).collect())?;
+        self.complete(process)
+    }
+
+    /// Stops the threads that are not known yet, until there are none.
+    pub(crate) fn complete(&mut self, process: &Process) -> Result<(), Error> {
+        let mut waited = Waited::begin();
+        loop {
+            let listed = process.threads();
+            // If threads end while they are listed, the kernel may leave other threads out of the list.
+            let is_complete = process.thread_count().is_none_or(|count| count == listed.len());
+            let new: Vec<pid_t> = listed.into_iter().filter(|id| !self.known.contains(id)).collect();
+            if new.is_empty() {
+                if is_complete || waited.time() > STOP_MAX {
+                    return Ok(());
+                }
+                waited.pause();
+                continue;
+            }
+            self.add(process, &new)?;
+        }
+    }
+
     fn add(&mut self, process: &Process, ids: &[pid_t]) -> Result<(), Error> {
-        let mut waited = Vec::new();
+        self.known.extend(ids);
+        let mut seized = Vec::new();
         for id in ids {
             match call(libc::PTRACE_SEIZE, *id, 0, libc::PTRACE_O_TRACESYSGOOD as usize) {
-                Ok(()) => waited.push(*id),
+                Ok(()) => seized.push(*id),
                 Err(error) if error.raw_os_error() == Some(libc::ESRCH) => {}
                 Err(_) if is_over(process, *id) => {}
                 Err(error) => return Err(refused(process.pid(), &error)),
             }
         }
+        self.interrupt(process, seized)
+    }
+
+    /// Stops threads that are traced and run.
+    fn interrupt(&mut self, process: &Process, mut waited: Vec<pid_t>) -> Result<(), Error> {
         waited.retain(|id| call(libc::PTRACE_INTERRUPT, *id, 0, 0).is_ok());
-        let begin = Instant::now();
-        let mut looked = begin;
+        let mut patience = Waited::begin();
+        let mut looked = Instant::now();
         while !waited.is_empty() {
             let mut has_news = false;
             while let Some((id, stop)) = any_stopped() {
@@ -188,7 +215,7 @@ impl Stopped {
                 waited.retain(|id| !is_over(process, *id));
                 looked = Instant::now();
             }
-            if begin.elapsed() > STOP_MAX {
+            if patience.time() > STOP_MAX {
                 return Err(Error::new(format!(
                     "thread {} of process {} does not stop within {} s: it is inside the kernel, and cannot be interrupted there",
                     waited[0],
@@ -197,7 +224,7 @@ impl Stopped {
                 )));
             }
             if !has_news {
-                pause(begin);
+                patience.pause();
             }
         }
         Ok(())
@@ -216,6 +243,10 @@ impl Drop for Stopped {
 /// Runs `work` in a thread of its own: threads that it traces continue when it ends, even by a panic.
 pub(crate) fn traced<T: Send>(work: impl FnOnce() -> Result<T, Error> + Send) -> Result<T, Error> {
     let ended = std::thread::scope(|scope| {
+        let work = || {
+            pause_exactly();
+            work()
+        };
         let thread = std::thread::Builder::new().name("tracer".to_owned()).spawn_scoped(scope, work);
         thread.map(std::thread::ScopedJoinHandle::join)
     });
@@ -233,12 +264,48 @@ fn is_over(process: &Process, id: pid_t) -> bool {
         || Identity::of(process.pid()) != Some(process.identity)
 }
 
-/// Pauses briefly; not at all at first, because most threads stop at once.
-fn pause(since: Instant) {
-    if since.elapsed() < Duration::from_micros(200) {
-        std::thread::yield_now();
-    } else {
-        std::thread::sleep(Duration::from_micros(50));
+/// The time that has been waited. Time in which this process did not run itself, because it or the machine was
+/// suspended, hardly counts.
+#[derive(Debug)]
+pub(crate) struct Waited {
+    begin: Instant,
+    last: Instant,
+    sum: Duration,
+}
+
+impl Waited {
+    /// The most that counts between two looks.
+    const STEP_MAX: Duration = Duration::from_millis(100);
+
+    pub(crate) fn begin() -> Waited {
+        let now = Instant::now();
+        Waited { begin: now, last: now, sum: Duration::ZERO }
+    }
+
+    pub(crate) fn time(&mut self) -> Duration {
+        let now = Instant::now();
+        self.sum += (now - self.last).min(Waited::STEP_MAX);
+        self.last = now;
+        self.sum
+    }
+
+    /// Waits a moment; not at all at first, because most threads stop at once. A thread that yields its
+    /// processor would wait for the target's threads, if they all want processors; one that has slept is
+    /// preferred to them.
+    fn pause(&self) {
+        if self.begin.elapsed() < Duration::from_micros(40) {
+            std::hint::spin_loop();
+        } else {
+            std::thread::sleep(Duration::from_micros(20));
+        }
+    }
+}
+
+/// Lets this thread's pauses last hardly longer than they should, instead of 50 µs.
+fn pause_exactly() {
+    // SAFETY: the call accesses no memory; it sets a property of this thread.
+    unsafe {
+        libc::prctl(libc::PR_SET_TIMERSLACK, 1);
     }
 }
 

@@ -112,6 +112,11 @@ impl Form {
         }
     }
 
+    /// The bytes of the register that the number has.
+    pub fn bytes(self) -> u64 {
+        self.read().1
+    }
+
     /// How the number is read.
     pub fn scale(self) -> Scale {
         self.read().0

@@ -1,11 +1,14 @@
 //! Running programs are attached to, and are restored afterwards.
 
+#![allow(clippy::print_stdout, reason = "prints the times that were compared")]
+
 mod started;
 
 use started::{Target, compiled};
 use std::time::Duration;
 use thalweg_attach::{
-    Attachment, Call, Comparison, Condition, Follower, Form, Function, Keep, Options, Which, Wish,
+    Argument, Attachment, Call, Comparison, Condition, Follower, Form, Function, Keep, Only, Options, Place,
+    Which, Wish,
 };
 
 fn one(attachment: &Attachment, name: &str) -> Function {
@@ -275,7 +278,7 @@ fn arguments_are_changed_unseen_by_callers() {
         let mut target = Target::start(&compiled(folder.path(), "hot.c", options), &["2"]);
         let mut attachment = open(&target);
         let note = one(&attachment, "note");
-        attachment.add(&[(note, Wish { set: Some((0, 77)), ..Wish::default() })]).expect("attached");
+        attachment.add(&[(note, Wish { set: Some((0.into(), 77)), ..Wish::default() })]).expect("attached");
         assert_eq!(target.ask("note 5"), "noted");
         assert_eq!(target.ask("ask"), "value 3 0 77", "{options:?}");
         attachment.detach().expect("detached");
@@ -296,7 +299,7 @@ fn registers_are_restored_only_for_callers_that_rely_on_them() {
         let mut attachment = open(&target);
         let function = one(&attachment, name);
         let argument = 1.into();
-        let wish = Wish { set: Some((1, 99)), arguments: vec![argument], ..Wish::default() };
+        let wish = Wish { set: Some((1.into(), 99)), arguments: vec![argument], ..Wish::default() };
         attachment.add(&[(function, wish)]).expect("attached");
         // The program ends if the register is not what its caller has put there.
         target.ask(question);
@@ -453,7 +456,7 @@ fn points_are_taken_away_and_renewed_and_their_values_changed() {
         let before = target.code();
         let mut attachment = open(&target);
         let (work, note) = (one(&attachment, "work"), one(&attachment, "note"));
-        let set = Wish { set: Some((0, 77)), ..Wish::default() };
+        let set = Wish { set: Some((0.into(), 77)), ..Wish::default() };
         attachment.add(&[(work, timing()), (note, set)]).expect("attached");
         for round in 1..4 {
             assert_eq!(target.ask("run 100"), "done 200");
@@ -481,6 +484,12 @@ fn points_are_taken_away_and_renewed_and_their_values_changed() {
     }
 }
 
+/// Calls whose first argument, a `long`, compares with this number.
+fn first(is: Comparison, value: u64) -> Only {
+    let argument = Argument { place: Place::Integer(0), form: Form::Signed(8) };
+    Only { when: Some(Condition { argument, is, value }), from: None }
+}
+
 #[test]
 fn conditions_choose_calls() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -496,8 +505,7 @@ fn conditions_choose_calls() {
         let mut attachment = open(&target);
         let work = one(&attachment, "work");
         for wish in [counting(), Wish { arguments: vec![0.into()], ..timing() }] {
-            let when = Some(Condition { argument: 0, is, value: 40 });
-            attachment.add_when(&[(work.clone(), wish)], when).expect("attached");
+            attachment.add(&[(work.clone(), Wish { only: first(is, 40), ..wish })]).expect("attached");
             assert_eq!(target.ask("run 100"), "done 100");
             let point = attachment.points().len() - 1;
             assert_eq!(attachment.figures(point).expect("figures").calls, expected, "{is:?}");
@@ -519,9 +527,9 @@ fn conditions_choose_what_is_changed() {
         for more in [vec![], vec![0.into()]] {
             let mut attachment = open(&target);
             let kept = one(&attachment, "kept");
-            let wish = Wish { set: Some((argument, 100)), arguments: more, ..Wish::default() };
-            let when = Some(Condition { argument: 0, is: Comparison::Less, value: 10 });
-            attachment.add_when(&[(kept, wish)], when).expect("attached");
+            let only = first(Comparison::Less, 10);
+            let wish = Wish { set: Some((argument.into(), 100)), arguments: more, only, ..Wish::default() };
+            attachment.add(&[(kept, wish)]).expect("attached");
             let expected = ["kept 502", "kept 125"][argument];
             assert_eq!(target.ask("kept 5"), expected);
             assert_eq!(target.ask("kept -1"), ["kept 502", "kept 95"][argument]);
@@ -564,6 +572,71 @@ fn exceptions_after_coroutines_that_were_given_up() {
     assert_eq!(attachment.figures(0).expect("figures").calls, 3 * 32);
     attachment.detach().expect("detached");
     assert_eq!(target.ask("x"), expected);
+}
+
+/// Only calls that one function makes are counted, or the calls that return to one place.
+#[test]
+fn calls_from_one_function_are_counted() {
+    let folder = tempfile::tempdir().expect("a folder");
+    for options in [&["-O0"][..], &["-O2"]] {
+        let mut target = Target::start(&compiled(folder.path(), "hot.c", options), &["1"]);
+        let before = target.code();
+        let mut attachment = open(&target);
+        let (work, deep) = (one(&attachment, "work"), one(&attachment, "deep"));
+        let all = (deep.address + 1, deep.address + deep.size);
+        attachment.add(&[(work.clone(), Wish { callers: true, ..counting() })]).expect("attached");
+        assert_eq!(target.ask("fork"), "forked 0");
+        // The child calls `work` once by itself, and six times in `deep`.
+        let figures = attachment.figures(0).expect("figures");
+        let callers = figures.callers.expect("callers").counts;
+        let in_deep = |address: u64| (all.0..=all.1).contains(&address);
+        let (place, often) =
+            callers.iter().copied().find(|(address, _)| in_deep(*address)).expect("a place in `deep`");
+        assert_eq!(figures.calls, 7, "{callers:?}");
+        attachment.remove(0).expect("removed");
+        for (from, wish, expected) in
+            [(all, counting(), 6), (all, timing(), 6), ((place, place), counting(), often)]
+        {
+            let only = Only { from: Some(from), ..Only::default() };
+            attachment.add(&[(work.clone(), Wish { only, ..wish })]).expect("attached");
+            assert_eq!(target.ask("fork"), "forked 0");
+            let point = attachment.points().len() - 1;
+            let figures = attachment.figures(point).expect("figures");
+            assert_eq!(figures.calls, expected, "{options:?}");
+            attachment.remove(point).expect("removed");
+        }
+        attachment.detach().expect("detached");
+        assert!(target.code() == before);
+    }
+}
+
+/// Times are at least those that the called function measures itself, and at most those that its caller does.
+fn times_are_between(calls: u64, threads: &str) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut target = Target::start(&compiled(folder.path(), "hot.c", &["-O2"]), &[threads]);
+    let mut attachment = open(&target);
+    let spun = one(&attachment, "spun");
+    attachment.add(&[(spun, timing())]).expect("attached");
+    let answer = target.ask(&format!("clocked {calls}"));
+    let truth: Vec<u64> = answer.split(' ').skip(1).map(|number| number.parse().expect("a number")).collect();
+    let figures = attachment.figures(0).expect("figures");
+    let ticks = figures.ticks.expect("times");
+    assert_eq!((figures.calls, ticks.count() + figures.not_timed), (truth[0], truth[0]));
+    assert_eq!(figures.not_timed, 0);
+    println!("{} calls: {} ticks inside, {} measured, {} outside", truth[0], truth[1], ticks.sum, truth[2]);
+    assert!((truth[1]..=truth[2]).contains(&ticks.sum), "{answer}, {} measured", ticks.sum);
+    attachment.detach().expect("detached");
+}
+
+#[test]
+fn times_are_between_those_inside_and_outside() {
+    times_are_between(20_000, "4");
+}
+
+#[test]
+#[ignore = "takes minutes"]
+fn times_of_many_calls_are_between_those_inside_and_outside() {
+    times_are_between(1_562_500, "64");
 }
 
 /// A thousand million calls in 64 threads: none is lost, none is counted twice.

@@ -36,6 +36,31 @@ const FOREIGN: [&str; 9] = [
 /// Cycles of one target.
 const CYCLES: u64 = 25;
 
+/// The parts of a cycle, each with its total and its longest time.
+#[derive(Default)]
+struct Spent(Vec<(&'static str, Duration, Duration)>);
+
+impl Spent {
+    fn on<T>(&mut self, what: &'static str, work: impl FnOnce() -> T) -> T {
+        let begin = Instant::now();
+        let result = work();
+        let took = begin.elapsed();
+        match self.0.iter_mut().find(|(other, ..)| *other == what) {
+            Some((_, all, longest)) => (*all, *longest) = (*all + took, took.max(*longest)),
+            None => self.0.push((what, took, took)),
+        }
+        result
+    }
+}
+
+impl std::fmt::Display for Spent {
+    fn fmt(&self, to: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let parts =
+            self.0.iter().map(|(what, all, longest)| format!("{what} {all:.1?} (longest {longest:.1?})"));
+        write!(to, "{}", parts.collect::<Vec<_>>().join(", "))
+    }
+}
+
 struct Storm {
     /// The folder is removed with this value.
     _folder: tempfile::TempDir,
@@ -96,10 +121,9 @@ fn functions(attachment: &Attachment, pattern: &str) -> Vec<Function> {
 }
 
 fn one(attachment: &Attachment, name: &str) -> Function {
-    let mut found = functions(attachment, name);
-    found.retain(|function| {
-        !function.module.starts_with("libstorm_part") && !function.module.starts_with("libc.")
-    });
+    // The modules are named, so that not all symbols of all libraries are compared.
+    let mut found = functions(attachment, &format!("c*-O?:{name}"));
+    found.extend(functions(attachment, &format!("libstorm_kept.so:{name}")));
     assert_eq!(found.len(), 1, "{name}: {found:?}");
     found.remove(0)
 }
@@ -162,10 +186,27 @@ fn difference(target: &Target) -> Option<String> {
     })
 }
 
+/// Wishes for some of the functions of libraries.
+fn foreign(attachment: &Attachment, chance: &mut Chance) -> Vec<(Function, Wish)> {
+    let mut wishes = Vec::new();
+    let foreign: Vec<&str> = FOREIGN.into_iter().filter(|_| chance.one_in(3)).collect();
+    for pattern in foreign {
+        for function in functions(attachment, pattern) {
+            let wish = wish(chance);
+            if attachment.refusal(&function, &wish).is_none() {
+                wishes.push((function, wish));
+            }
+        }
+    }
+    wishes
+}
+
 /// One cycle: attaches, changes, undoes some of the changes, and detaches, while the target works or before
 /// and after it works.
-fn cycle(target: &mut Target, threads: u64, chance: &mut Chance, is_hot: bool) {
-    let mut attachment = Attachment::open(target.pid(), Options::default()).expect("it can be attached to");
+fn cycle(target: &mut Target, threads: u64, chance: &mut Chance, is_hot: bool, spent: &mut Spent) {
+    let pid = target.pid();
+    let open = || Attachment::open(pid, Options::default()).expect("it can be attached to");
+    let mut attachment = spent.on("opening", open);
     let counted: Vec<usize> = (0..COUNTED.len()).filter(|_| chance.one_in(2)).collect();
     let replaces = chance.one_in(3);
     let counted: Vec<usize> =
@@ -173,25 +214,17 @@ fn cycle(target: &mut Target, threads: u64, chance: &mut Chance, is_hot: bool) {
     let mut wishes: Vec<(Function, Wish)> =
         counted.iter().map(|number| (one(&attachment, COUNTED[*number]), wish(chance))).collect();
     if chance.one_in(2) {
-        let set = Some((1, 77));
+        let set = Some((1.into(), 77));
         wishes.push((one(&attachment, "chosen"), Wish { set, ..wish(chance) }));
     }
-    let foreign: Vec<&str> = FOREIGN.into_iter().filter(|_| chance.one_in(3)).collect();
-    for pattern in foreign {
-        for function in functions(&attachment, pattern) {
-            let wish = wish(chance);
-            if attachment.refusal(&function, &wish).is_none() {
-                wishes.push((function, wish));
-            }
-        }
-    }
-    let before = truth(target);
+    wishes.extend(foreign(&attachment, chance));
+    let before = spent.on("asking", || truth(target));
     // A library may be unloaded, or replaced by another at the same address, between reading and patching it.
-    while let Err(error) = attachment.add(&wishes) {
+    while let Err(error) = spent.on("adding", || attachment.add(&wishes)) {
         assert!(wishes.iter().any(|(function, _)| function.module.starts_with("libstorm_part")), "{error}");
         wishes.retain(|(function, _)| !function.module.starts_with("libstorm_part"));
     }
-    let after = truth(target);
+    let after = spent.on("asking", || truth(target));
     if replaces {
         let (kept, instead) = (one(&attachment, "kept"), one(&attachment, "instead"));
         attachment.replace(&kept, &instead).expect("it is replaced");
@@ -206,17 +239,18 @@ fn cycle(target: &mut Target, threads: u64, chance: &mut Chance, is_hot: bool) {
     if chance.one_in(3) {
         let (called, place) = (one(&attachment, "called"), one(&attachment, "safe_point"));
         let before = sum_of_calls(target);
-        attachment.call(&called, &[3], &[place], Duration::from_secs(60)).expect("it is called");
+        let call = || attachment.call(&called, &[3], &[place], Duration::from_secs(60));
+        spent.on("calling", call).expect("it is called");
         assert_eq!(sum_of_calls(target), before + 3);
     }
     std::thread::sleep(Duration::from_micros(chance.below(8000)));
     if !is_hot {
-        assert_right(target);
+        spent.on("ending", || assert_right(target));
     }
-    let least = truth(target);
+    let least = spent.on("asking", || truth(target));
     for (point, number) in counted.iter().enumerate() {
         let figures = attachment.figures(point).expect("figures");
-        let most = truth(target);
+        let most = spent.on("asking", || truth(target));
         // Calls may have been counted whose function has not begun yet, and children that were forked earlier
         // are not patched.
         let slack = if is_hot { threads + 32 } else { 0 };
@@ -238,10 +272,10 @@ fn cycle(target: &mut Target, threads: u64, chance: &mut Chance, is_hot: bool) {
     if chance.one_in(4) && !wishes.is_empty() {
         attachment.remove(chance.below(wishes.len() as u64) as usize).expect("removed");
     }
-    let restored = attachment.detach().expect("it is detached from");
+    let restored = spent.on("detaching", || attachment.detach()).expect("it is detached from");
     let state = std::fs::read_to_string(format!("/proc/{}/status", target.pid())).unwrap_or_default();
     assert_eq!(restored.bytes_left, 0, "{restored:?}, {:?}", state.lines().nth(2));
-    assert_clean(target, is_hot);
+    spent.on("checking the code", || assert_clean(target, is_hot));
     assert!(target.ask("ask").starts_with("value 3 "), "the variable is as before");
 }
 
@@ -259,27 +293,28 @@ fn storm(rounds: u64, seed: u64, options: &[&str], threads: &[u64]) {
     let mut storm = Storm::new(seed, options);
     let begin = Instant::now();
     let mut done = 0;
+    let mut spent = Spent::default();
     while done < rounds {
-        let (mut target, threads) = storm.target(threads);
+        let (mut target, threads) = spent.on("starting", || storm.target(threads));
         let chance = &mut storm.chance;
         for _ in 0..CYCLES.min(rounds - done) {
             let is_hot = chance.one_in(2);
             if is_hot {
-                assert_eq!(target.ask("begin"), "begun");
+                assert_eq!(spent.on("beginning", || target.ask("begin")), "begun");
             }
             for _ in 0..if is_hot { 3 } else { 1 } {
-                cycle(&mut target, threads, chance, is_hot);
+                cycle(&mut target, threads, chance, is_hot, &mut spent);
                 done += 1;
             }
             if is_hot {
-                assert_right(&mut target);
+                spent.on("ending", || assert_right(&mut target));
             }
             // After detaching, the program goes on.
-            assert_eq!(target.ask("begin"), "begun");
-            assert_right(&mut target);
+            assert_eq!(spent.on("beginning", || target.ask("begin")), "begun");
+            spent.on("ending", || assert_right(&mut target));
         }
     }
-    println!("{done} cycles in {:.0?}", begin.elapsed());
+    println!("{done} cycles in {:.0?}: {spent}", begin.elapsed());
 }
 
 fn setting(name: &str, usual: u64) -> u64 {

@@ -283,6 +283,75 @@ fn only_calls_of_a_condition_are_counted() {
     assert_eq!(object["calls"], 10);
 }
 
+#[test]
+fn only_calls_of_one_caller_are_counted() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut target = Target::start(folder.path(), "1");
+    let pid = target.pid();
+    for (from, expected) in [("running", 1000), ("deep", 6)] {
+        let code = target.code();
+        let arguments = ["attach", &pid, "--count", "work", "--from", from, "--json"];
+        let mut command = thalweg(folder.path(), &arguments);
+        let attaching = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("thalweg starts");
+        until("it attaches", || target.code() != code);
+        assert_eq!(target.ask("run 1000"), "done 1000");
+        assert_eq!(target.ask("fork"), "forked 0");
+        assert!(ran(folder.path(), &["detach", &pid]).status.success());
+        let output = attaching.wait_with_output().expect("it ends");
+        let object: serde_json::Value = serde_json::from_slice(&output.stdout).expect("an object");
+        assert_eq!(object["calls"], expected, "{from}");
+    }
+    let output = ran(folder.path(), &["attach", &pid, "--count", "work", "--from", "running+0xffff"]);
+    let stderr = text(&output.stderr);
+    assert!(stderr.contains("no call in it returns to its byte 0xffff"), "{stderr}");
+}
+
+/// A process that begins another program, or its own anew, is attached to again.
+#[test]
+fn a_program_that_begins_anew_is_attached_to_again() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut target = Target::start(folder.path(), "1");
+    let pid = target.pid();
+    let mut command = thalweg(folder.path(), &["attach", &pid, "--count", "work", "--json"]);
+    let attaching = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("thalweg starts");
+    let is_counting = || text(&ran(folder.path(), &["get", "attach-hot"]).stdout).contains("point/work.on");
+    for calls in [10, 20] {
+        until("it attaches", || target.attached() && is_counting());
+        assert_eq!(target.ask(&format!("run {calls}")), format!("done {calls}"));
+        if calls == 10 {
+            assert_eq!(target.ask("exec"), "ready");
+        }
+    }
+    assert!(ran(folder.path(), &["detach", &pid]).status.success());
+    let output = attaching.wait_with_output().expect("it ends");
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let calls = text(&output.stdout)
+        .lines()
+        .map(|line| serde_json::from_str::<serde_json::Value>(line).expect("an object")["calls"].as_u64())
+        .collect::<Vec<_>>();
+    assert_eq!(calls, [Some(10), Some(20)], "{}", text(&output.stderr));
+    assert_eq!(target.ask("run 10"), "done 10");
+    assert!(!target.attached());
+}
+
+/// A process can be named by the session in which it has a space.
+#[test]
+fn processes_are_found_by_their_session() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let session = folder.path().join("shop");
+    let target = Target::start(folder.path(), "1");
+    // The attached program's figures are in a space of the process that attaches, which is in the session.
+    let mut command = thalweg(folder.path(), &["attach", &target.pid(), "--count", "work"]);
+    command.env("THALWEG_SESSION", &session).stdout(Stdio::null()).stderr(Stdio::null());
+    let mut attaching = command.spawn().expect("thalweg starts");
+    let functions = || ran(folder.path(), &["functions", "shop", "main", "--json"]);
+    until("the session has a process", || functions().status.success());
+    let printed = text(&functions().stdout);
+    assert!(printed.contains("\"module\":\"thalweg\""), "{printed}");
+    assert!(ran(folder.path(), &["detach", &target.pid()]).status.success());
+    assert!(attaching.wait().expect("it ends").success());
+}
+
 /// Another user may not attach, and the error says why.
 #[test]
 fn other_users_are_refused() {
@@ -427,6 +496,50 @@ fn a_second_one_in_another_container_is_refused() {
     assert_eq!(output.status.code(), Some(2), "{stderr}");
     assert!(stderr.contains(&format!("is attached to by process {}", first.child.id())), "{stderr}");
     drop(first);
+}
+
+/// A program in a container, whose files and process ids are others than outside, is attached to from outside.
+#[test]
+fn a_program_in_a_container_is_attached_to_from_outside() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let program = compiled(folder.path());
+    let inner = folder.path().join("inner");
+    std::fs::create_dir(&inner).expect("a folder");
+    // The program's file is in a file system that only the container has.
+    let script = format!(
+        "mount -t tmpfs none {0} && cp {1} {0}/contained && echo mounted && exec {0}/contained 1",
+        inner.display(),
+        program.display()
+    );
+    let mut command = Command::new("unshare");
+    command.args(["--mount", "--pid", "--fork", "--mount-proc", "--kill-child", "sh", "-c", &script]);
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+    let Ok(mut child) = command.spawn() else { return println!("skipped: there is no unshare") };
+    let input = child.stdin.take().expect("a pipe");
+    let output = BufReader::new(child.stdout.take().expect("a pipe"));
+    let mut target = Target { child, input, output };
+    let mut line = String::new();
+    target.output.read_line(&mut line).expect("text");
+    if line != "mounted\n" {
+        return println!("skipped: no namespaces here");
+    }
+    assert_eq!(target.answer(), "ready");
+    let children = format!("/proc/{0}/task/{0}/children", target.pid());
+    let pid = std::fs::read_to_string(children).expect("children").trim().to_owned();
+    assert!(!inner.join("contained").exists());
+    let mut attaching =
+        Attaching::start(folder.path(), &["attach", &pid, "--count", "work", "--every", "10ms"]);
+    attaching.wait_for_line("attached to 1 function");
+    assert_eq!(target.ask("run 100"), "done 100");
+    until("the calls are counted", || {
+        text(&ran(folder.path(), &["calls", "attach-contained"]).stdout).contains("100")
+    });
+    let detached = ran(folder.path(), &["detach", &pid]);
+    assert!(detached.status.success(), "{}", text(&detached.stderr));
+    attaching.ends();
+    let maps = std::fs::read_to_string(format!("/proc/{pid}/maps")).expect("maps");
+    assert!(!maps.contains("thalweg-attach"), "{maps}");
+    assert_eq!(target.ask("run 10"), "done 10");
 }
 
 #[test]

@@ -116,19 +116,18 @@ fn values_of(target: &mut Target, name: &str) -> Vec<serde_json::Value> {
     answer.split(' ').skip(1).map(value).collect()
 }
 
-/// What `thalweg attach` writes while functions of `numbers.c` are called.
-fn of_numbers(
+/// What `thalweg attach` writes while functions of a program are called.
+fn attached_while(
     folder: &Path,
     target: &mut Target,
     arguments: &[&str],
-    mut ask: impl FnMut(&mut Target),
+    ask: impl FnOnce(&mut Target),
 ) -> String {
     let (code, pid) = (target.code(), target.pid());
     let mut command = thalweg(folder, &[&["attach", &pid], arguments].concat());
     let attaching = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("thalweg starts");
     until("it attaches", || target.code() != code);
     ask(target);
-    assert_eq!(target.ask("flags"), "flags 0 1", "the state of floating-point numbers is the program's own");
     // The output is read meanwhile, since it does not fit into a pipe.
     let reading = std::thread::spawn(move || attaching.wait_with_output().expect("it ends"));
     let detached = ran(folder, &["detach", &pid]);
@@ -137,6 +136,106 @@ fn of_numbers(
     assert!(output.status.success(), "{}", text(&output.stderr));
     assert!(target.code() == code);
     text(&output.stdout)
+}
+
+/// What `thalweg attach` writes while functions of `numbers.c` are called.
+fn of_numbers(
+    folder: &Path,
+    target: &mut Target,
+    arguments: &[&str],
+    mut ask: impl FnMut(&mut Target),
+) -> String {
+    attached_while(folder, target, arguments, |target| {
+        ask(target);
+        assert_eq!(
+            target.ask("flags"),
+            "flags 0 1",
+            "the state of floating-point numbers is the program's own"
+        );
+    })
+}
+
+/// `--set-arg` and `--when` number the parameters of the declaration, whichever registers they are in.
+#[test]
+fn changes_and_conditions_number_declared_parameters() {
+    let folder = tempfile::tempdir().expect("a folder");
+    for options in [["-O0", "-g"], ["-O2", "-g"]] {
+        let mut target = started(built(folder.path(), "typed", &options));
+        for (set, expected) in [
+            ("scaled:1=0.25", "-0.5 12"),
+            ("scaled:1=-2", "8.5 12"),
+            ("scaled:2=8", "20.5 12"),
+            ("scaled:3=1.25", "-8.75 12"),
+        ] {
+            attached_while(folder.path(), &mut target, &["--set-arg", set], |target| {
+                assert_eq!(target.ask("go"), expected, "{set} {options:?}");
+            });
+            assert_eq!(target.ask("go"), "-9.5 12");
+        }
+        for (when, expected) in [
+            ("arg1 > 2.25", 1),
+            ("arg1 > 2.5", 0),
+            ("arg1 >= 2.5", 1),
+            ("arg1 != 2.5", 0),
+            ("arg2 < 0", 1),
+            ("arg2 == -4", 1),
+            ("arg2 > -4", 0),
+            ("arg3 <= 0.5", 1),
+            ("arg3 < 0.5", 0),
+            ("arg0 > 0", 1),
+        ] {
+            let arguments = ["--count", "scaled", "--when", when, "--json"];
+            let printed = attached_while(folder.path(), &mut target, &arguments, |target| {
+                assert_eq!(target.ask("go"), "-9.5 12");
+            });
+            let object: serde_json::Value = serde_json::from_str(&printed).expect("an object");
+            assert_eq!(object["calls"], expected, "{when} {options:?}");
+        }
+        for (arguments, expected) in [
+            (
+                &["--set-arg", "scaled:9=1"][..],
+                "scaled declares 4 parameters, counted from 0: there is no argument 9",
+            ),
+            (
+                &["--set-arg", "scaled:2=0.5"],
+                "argument 2 (int times) of scaled cannot become 0.5: it is an integer",
+            ),
+            (
+                &["--set-arg", "area:1=3"],
+                "argument 1 of area has type box, which is not in a register by itself",
+            ),
+            (&["--set-arg", "area:2=3"], "argument 2 of area has type long int"),
+            (
+                &["--set-arg", "area:0=300"],
+                "argument 0 (unsigned char unit) of area cannot become 300: it has 1 byte",
+            ),
+            (
+                &["--count", "area", "--when", "arg0 == -1"],
+                "cannot be compared with -1: it is always from 0 to 255",
+            ),
+            (&["--count", "area", "--when", "arg0 == 1.5"], "cannot be compared with 1.5: it is an integer"),
+            (
+                &["--set-arg", "scaled:1=1", "--set-arg", "scaled:2=1"],
+                "two arguments of scaled cannot be changed",
+            ),
+        ] {
+            let pid = target.pid();
+            let output = ran(folder.path(), &[&["attach", &pid], arguments].concat());
+            let stderr = text(&output.stderr);
+            assert!(output.status.code() == Some(2) && stderr.contains(expected), "{arguments:?}: {stderr}");
+        }
+    }
+    // Without debugging information, the integer registers are numbered.
+    let mut target = started(built(folder.path(), "typed", &["-O2"]));
+    attached_while(folder.path(), &mut target, &["--set-arg", "scaled:1=5"], |target| {
+        assert_eq!(target.ask("go"), "13 12");
+    });
+    let refused = ran(folder.path(), &["attach", &target.pid(), "--set-arg", "scaled:1=0.5"]);
+    let stderr = text(&refused.stderr);
+    assert!(
+        stderr.contains("argument 1 of scaled, of unknown type, cannot become 0.5: it is an integer"),
+        "{stderr}"
+    );
 }
 
 #[test]

@@ -498,7 +498,8 @@ fn scopes(count: &mut Count) -> Result<()> {
 fn attach(count: &mut Count) -> Result<()> {
     long_test(count, "thalweg-attach", "storm")?;
     long_test(count, "thalweg-attach", "attaching")?;
-    long_test(count, "thalweg", "attach")
+    long_test(count, "thalweg", "attach")?;
+    long_test(count, "thalweg", "attach_server")
 }
 
 fn tried_remedies(count: &mut Count) -> Result<()> {

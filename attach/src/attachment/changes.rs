@@ -1,11 +1,13 @@
 //! Changes of arguments: whether a caller could notice one, and another value for one.
 
-use super::{Added, Attachment, Patch, Point};
-use crate::code::{ARGUMENTS, Code, jump_from};
+use super::{Added, Attachment, Patch, Point, may_be_read};
+use crate::code::{ARGUMENTS, Code, FLOATS, jump_from};
 use crate::error::Error;
 use crate::modules::Function;
-use crate::points::Change;
+use crate::points::{Argument, Change};
 use crate::reliance::Text;
+use crate::types::Place;
+use iced_x86::Register;
 use std::time::{Duration, Instant};
 
 impl Attachment {
@@ -14,33 +16,43 @@ impl Attachment {
         &self,
         function: &Function,
         code: &Code,
-        (argument, value): (usize, u64),
+        (argument, value): (Argument, u64),
     ) -> Result<Change, Error> {
         let name = &function.name;
-        if argument > 5 {
-            return Err(Error::new(format!(
-                "`{name}` has its argument {argument} not in a register: only 0 to 5 are"
-            )));
-        }
+        may_be_read(name, argument)?;
+        let register = match argument.place {
+            Place::Integer(number) => ARGUMENTS[number],
+            Place::Float(number) => FLOATS[number],
+        };
         // Callers of a library's function, and of a function that writes the register itself, rely on the ABI
         // alone.
         let by_abi = function.is_exported && self.modules.get(function.module_index).is_library;
-        let is_restored = !by_abi && !code.writes(argument) && self.is_relied_on(function, argument);
-        if is_restored && argument == 2 {
-            return Err(Error::new(format!(
-                "argument 2 of `{name}` cannot be changed: the function leaves its register alone, and a caller in the same program may rely on \
-                 that, or on a result in it"
-            )));
-        }
-        Ok(Change { argument, value, is_restored })
+        let is_relied_on = !by_abi && !code.writes(register) && self.is_relied_on(function, register);
+        let restored = match argument.place {
+            _ if !is_relied_on => None,
+            Place::Integer(number) if number != 2 => Some(number),
+            place => {
+                let (register, or) = match place {
+                    Place::Integer(number) => {
+                        (format!("integer register {number}"), ", or on a result in it")
+                    }
+                    Place::Float(number) => (format!("floating-point register {number}"), ""),
+                };
+                return Err(Error::new(format!(
+                    "the argument of `{name}` in {register} cannot be changed: the function leaves the register alone, and a caller in the \
+                     same program may rely on that{or}"
+                )));
+            }
+        };
+        Ok(Change { argument, value, restored })
     }
 
     /// Whether a caller in the function's module may rely on an argument's register after a call. If the
     /// module's code cannot be read, it may.
-    fn is_relied_on(&self, function: &Function, argument: usize) -> bool {
+    fn is_relied_on(&self, function: &Function, register: Register) -> bool {
         let Some(text) = self.code_of(function.module_index) else { return true };
         let bounds = |place| self.modules.at(place).map(|(found, _)| (found.address, found.size));
-        text.relies(function.address, ARGUMENTS[argument], bounds)
+        text.relies(function.address, register, bounds)
     }
 
     /// A module's code as it was before it was attached to.
@@ -62,22 +74,23 @@ impl Attachment {
         (!parts.is_empty()).then(|| Text::new(parts))
     }
 
-    /// Sets another value for the argument that a point changes; calls that have begun keep their value.
+    /// Sets another value, the bits of a register, for the argument that a point changes; calls that have
+    /// begun keep their value.
     ///
     /// # Errors
     /// The point changes no argument, or the change is not safe.
     pub fn set_argument(&mut self, point: usize, value: u64) -> Result<Added, Error> {
         let begin = Instant::now();
-        let Point { function, beginning, layout, stripes, when, patch, is_on, change, .. } =
+        let Point { function, beginning, layout, stripes, wish, patch, is_on, change, .. } =
             &self.points[point];
         let Some(change) = change.map(|change| Change { value, ..change }) else {
             return Err(Error::new(format!("no argument of `{}` is changed", function.name)));
         };
         let (function, beginning, layout, old) =
             (function.clone(), beginning.clone(), layout.clone(), patch.clone());
-        let (stripes, when, is_on) = (*stripes, *when, *is_on);
+        let (stripes, only, is_on) = (*stripes, wish.only, *is_on);
         self.make_room(&[function.module_index], 0)?;
-        let stub = self.stub(&function, &beginning, &layout, stripes, (Some(change), when))?;
+        let stub = self.stub(&function, &beginning, &layout, stripes, (Some(change), only))?;
         let place = self.neighbour(function.module_index).put(&stub)?;
         let new = jump_from(function.address, place, &function.name)?.to_vec();
         let patch = Patch { new, places: stub.places, ..old.clone() };

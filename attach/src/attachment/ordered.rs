@@ -5,8 +5,8 @@ use crate::error::Error;
 use crate::memory::Record;
 use crate::modules::Function;
 use crate::stub;
-use crate::tracer::{Stopped, traced};
-use std::time::{Duration, Instant};
+use crate::tracer::{Stopped, Waited, traced};
+use std::time::Duration;
 
 impl Attachment {
     /// Calls a function once, in the first thread that enters one of the functions `at` from outside the
@@ -75,9 +75,9 @@ impl Attachment {
         }
         self.memory.as_mut().expect("there is room").record(&[Record::Order { address: order }])?;
         self.apply(&patches)?;
-        let begin = Instant::now();
+        let mut waited = Waited::begin();
         let state = || self.process.read_word(order).map_err(|_| Error::new("the target has ended"));
-        while state()? != 2 && begin.elapsed() < wait {
+        while state()? != 2 && waited.time() < wait {
             std::thread::sleep(Duration::from_micros(200));
         }
         // From here on no thread begins the call; a thread that has begun it is waited for.
@@ -85,8 +85,8 @@ impl Attachment {
         if state()? != 2 {
             self.withdraw(order)?;
         }
-        let begin = Instant::now();
-        while state()? == 1 && begin.elapsed() < wait {
+        let mut waited = Waited::begin();
+        while state()? == 1 && waited.time() < wait {
             std::thread::sleep(Duration::from_micros(200));
         }
         match state()? {

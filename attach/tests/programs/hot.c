@@ -1,8 +1,10 @@
 /* Threads that call functions all the time and check every result; what is asked on standard input is answered on standard output.
  *   run N     each thread calls N times, then: done CALLS
+ *   clocked N the same, with calls of `spun` that are measured from inside and outside: clocked CALLS INSIDE OUTSIDE, in ticks
  *   begin     the threads call until they are told otherwise; answer: begun
  *   end       they rest; answer: ended CALLS WRONG
  *   ask       answer: value VARIABLE STATE LAST
+ *   exec      the program begins anew; answer: ready
  *   quit
  */
 #include <pthread.h>
@@ -78,6 +80,27 @@ static void *thread(void *unused)
     return NULL;
 }
 
+static atomic_long inside, outside;
+NOINLINE void spun(long *ticks)
+{
+    long begin = __builtin_ia32_rdtsc();
+    for (int n = 0; n < 30; n++) __asm__ volatile("");
+    *ticks += __builtin_ia32_rdtsc() - begin;
+}
+
+static void *clocked(void *count)
+{
+    long in = 0, out = 0;
+    for (long n = 0; n < (long)count; n++) {
+        long begin = __builtin_ia32_rdtsc();
+        spun(&in);
+        out += __builtin_ia32_rdtsc() - begin;
+    }
+    inside += in;
+    outside += out;
+    return NULL;
+}
+
 static void *running(void *count)
 {
     long sum = 0;
@@ -86,14 +109,17 @@ static void *running(void *count)
     return (void *)sum;
 }
 
-static void run(long count)
+static void run(void *(*what)(void *), long count)
 {
     pthread_t ids[256];
     for (int n = 0; n < threads; n++)
-        pthread_create(&ids[n], NULL, running, (void *)count);
+        pthread_create(&ids[n], NULL, what, (void *)count);
     for (int n = 0; n < threads; n++)
         pthread_join(ids[n], NULL);
-    printf("done %ld\n", count * threads);
+    if (what == running)
+        printf("done %ld\n", count * threads);
+    else
+        printf("clocked %ld %ld %ld\n", count * threads, inside, outside);
 }
 
 int main(int argc, char **argv)
@@ -120,7 +146,9 @@ int main(int argc, char **argv)
         }
         safe_point();
         if (!strncmp(line, "run ", 4))
-            run(atol(line + 4));
+            run(running, atol(line + 4));
+        else if (!strncmp(line, "clocked ", 8))
+            run(clocked, atol(line + 8));
         else if (!strcmp(line, "begin\n")) {
             going = 1;
             printf("begun\n");

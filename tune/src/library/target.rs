@@ -304,6 +304,7 @@ impl Target {
         let Some(watched) = self.watched.iter_mut().find(|watched| watched.function.name == name) else {
             return Err(format!("`{name}` is not attached to"));
         };
+        let set = set.map(|(argument, value)| (Argument::from(argument), value));
         let wish = Wish { set, ..watched.wish.clone() };
         self.attachment.remove(watched.index).map_err(reason)?;
         let index = self.attachment.points().len();

@@ -3,8 +3,11 @@
 
 use std::collections::HashSet;
 
-use thalweg_attach::{Attachment, Error, Point};
+use thalweg_attach::{Attachment, Point, Scale};
 use thalweg_space::{Setting, SettingSpec, Space};
+
+use super::kept::Columns;
+use super::wishes::Value;
 
 /// The settings, each with the point, argument or variable that it sets.
 #[derive(Default)]
@@ -28,8 +31,15 @@ enum What {
 
 impl Held {
     /// The settings of a point: `point/NAME.on`, and the value of an argument that it changes,
-    /// `point/NAME.arg2`.
-    pub(super) fn point(&mut self, space: &Space, number: usize, point: &Point, name: &str) {
+    /// `point/NAME.arg2`, if that is an integer.
+    pub(super) fn point(
+        &mut self,
+        space: &Space,
+        number: usize,
+        point: &Point,
+        name: &str,
+        columns: &Columns,
+    ) {
         let mut name = format!("point/{name}");
         if !self.names.insert(name.clone()) {
             name = format!("point/{}:{}", point.function.module, point.function.readable());
@@ -39,8 +49,9 @@ impl Held {
         let spec =
             SettingSpec { name: &on, doc: "Whether calls are counted", default: 1, ..SettingSpec::SWITCH };
         self.add(space, spec, What::On(number));
-        if let Some((argument, value)) = point.wish.set {
-            let name = format!("{name}.arg{argument}");
+        let set = point.wish.set.filter(|(argument, _)| argument.form.scale() != Scale::Float);
+        if let Some((argument, value)) = set {
+            let name = format!("{name}.arg{}", columns.number(argument));
             let doc = "What the argument is on entry";
             self.add(
                 space,
@@ -99,15 +110,20 @@ impl Held {
 }
 
 impl What {
-    fn becomes(&self, value: u64, attachment: &mut Attachment) -> Result<(), Error> {
-        match self {
+    fn becomes(&self, value: u64, attachment: &mut Attachment) -> Result<(), String> {
+        let signed = i128::from(value.cast_signed());
+        let done = match self {
             What::On(point) if value == 0 => attachment.remove(*point).map(drop),
             What::On(point) => attachment.renew(*point).map(drop),
-            What::Argument(point) => attachment.set_argument(*point, value).map(drop),
-            What::Variable(name) => {
-                let signed = i128::from(value.cast_signed());
-                attachment.set_variable(name, signed).map(drop)
+            What::Argument(point) => {
+                let set = attachment.points()[*point].wish.set;
+                let form = set.map(|(argument, _)| argument.form).unwrap_or(thalweg_attach::Form::UNKNOWN);
+                // A setting has no sign: a number below zero is one whose highest bits are set.
+                let bits = Value::Whole(signed).bits(form).or(Value::Whole(i128::from(value)).bits(form))?;
+                attachment.set_argument(*point, bits).map(drop)
             }
-        }
+            What::Variable(name) => attachment.set_variable(name, signed).map(drop),
+        };
+        done.map_err(|error| error.to_string())
     }
 }

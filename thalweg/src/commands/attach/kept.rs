@@ -186,7 +186,7 @@ impl Times<'_> {
     }
 }
 
-fn declaration(parameter: &Parameter) -> String {
+pub(super) fn declaration(parameter: &Parameter) -> String {
     let (name, of) = (&parameter.name, &parameter.of.name);
     let space = if of.ends_with(['*', '&']) || name.is_empty() { "" } else { " " };
     format!("{of}{space}{name}")

@@ -1,6 +1,7 @@
 //! `thalweg attach`: counts, times and changes calls of functions in a running program; also `thalweg detach`
 //! and `thalweg functions`.
 
+mod asked;
 mod distribution;
 mod events;
 mod held;
@@ -15,12 +16,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use thalweg_attach::{Argument, Attachment, Condition, Form, Function, Identity, Keep, Options, Which, Wish};
+use thalweg_attach::{Attachment, Function, Identity, Options};
 use thalweg_host::amount::time;
 
 use self::shown::Shown;
 use self::types::Signatures;
-use self::wishes::{CallText, Pair, SetText};
+use self::wishes::{CallText, FromText, Pair, SetText, WhenText};
 use crate::Terminal;
 use crate::commands::scope::sleep;
 use crate::failure::Failure;
@@ -36,6 +37,8 @@ Examples:
   thalweg attach shop --time 'libshop.so:parse_*' --args 1
   # only large ones
   thalweg attach 4242 --count write --when 'arg2 > 4096'
+  # only those that parse_line makes
+  thalweg attach shop --count malloc --from parse_line
   # the last five calls, one by one
   thalweg attach 4242 --time write --last 5
   # every call as an event: `thalweg calls attach-shop`
@@ -94,7 +97,7 @@ const LOOK: Duration = Duration::from_millis(500);
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
-    /// A process: its id, or its name if only one process has it.
+    /// A process: its id, its name if only one process has it, or its session if it is alone there.
     #[arg(value_name = "PROCESS", required_unless_present_any = ["list", "command"])]
     process: Option<String>,
     /// Count the calls of these functions: NAME or MODULE:NAME, with `*` and `?`.
@@ -106,8 +109,8 @@ pub(crate) struct Arguments {
     /// Count the calls by where they come from.
     #[arg(long, value_name = "FUNCTION")]
     callers: Vec<String>,
-    /// Keep these arguments of the functions, by their numbers from 0.
-    #[arg(long, value_name = "N,…", value_delimiter = ',', value_parser = clap::value_parser!(u8).range(0..6))]
+    /// Keep these arguments of the functions, by their numbers from 0 in the declaration, or, without debugging information, among the integer registers.
+    #[arg(long, value_name = "N,…", value_delimiter = ',', value_parser = clap::value_parser!(u8).range(0..32))]
     args: Vec<u8>,
     /// Keep the results of the functions.
     #[arg(long)]
@@ -121,10 +124,13 @@ pub(crate) struct Arguments {
     /// Record every call of the functions of --time as an event in the space, for `thalweg calls`, `events` and `record`.
     #[arg(long, requires = "time", conflicts_with_all = ["first", "last"])]
     events: bool,
-    /// Count, time and change only calls whose argument N, counted from 0, compares with the number as given.
+    /// Count, time and change only calls whose argument N, numbered as for --args, compares with the number as given.
     #[arg(long, value_name = "argN > NUMBER", value_parser = wishes::condition)]
-    when: Option<Condition>,
-    /// Give an argument of a function another value on entry; arguments are counted from 0.
+    when: Option<WhenText>,
+    /// Count, time and change only calls that this function makes, or the call that returns to this place, as --callers shows it.
+    #[arg(long, value_name = "FUNCTION[+0x…]", value_parser = wishes::from)]
+    from: Option<FromText>,
+    /// Give an argument of a function another value on entry; arguments are numbered as for --args.
     #[arg(long, value_name = "FUNCTION:N=VALUE", value_parser = wishes::set)]
     set_arg: Vec<SetText>,
     /// Give a variable of the program another value.
@@ -176,7 +182,7 @@ pub(crate) struct Arguments {
     after_help = "Examples:\n  thalweg detach 4242\n\nIt ends what `thalweg attach` does there, and takes back what one has left that was killed."
 )]
 pub(crate) struct Detach {
-    /// A process: its id, or its name if only one process has it.
+    /// A process: its id, its name if only one process has it, or its session if it is alone there.
     #[arg(value_name = "PROCESS")]
     process: String,
 }
@@ -187,7 +193,7 @@ pub(crate) struct Detach {
     after_help = "Examples:\n  thalweg functions 4242 'parse_*'\n  thalweg functions 4242 libc.so.6:malloc"
 )]
 pub(crate) struct Functions {
-    /// A process: its id, or its name if only one process has it.
+    /// A process: its id, its name if only one process has it, or its session if it is alone there.
     #[arg(value_name = "PROCESS")]
     process: String,
     /// Only functions of this name: NAME or MODULE:NAME, with `*` and `?`.
@@ -228,14 +234,27 @@ pub(crate) fn main(arguments: &Arguments, terminal: Terminal) -> Result<(), Fail
     };
     let mut attachment = open(pid, arguments.filtered)?;
     let session = Session { arguments, interrupted, begin: Instant::now() };
-    let result = session.run(&mut attachment, child.as_mut(), &mut output);
-    let restored = attachment.detach().map_err(Failure::usage)?;
-    if restored.bytes_left > 0 {
-        print_stderr!(
-            "{} stay in process {pid}: threads still stand there; nothing leads there any more",
-            bytes(restored.bytes_left)
-        );
-    }
+    let result = loop {
+        let result = session.run(&mut attachment, child.as_mut(), &mut output);
+        let is_replaced = attachment.runs_another_program();
+        let restored = attachment.detach().map_err(Failure::usage)?;
+        if restored.bytes_left > 0 {
+            print_stderr!(
+                "{} stay in process {pid}: threads still stand there; nothing leads there any more",
+                bytes(restored.bytes_left)
+            );
+        }
+        if result.is_err() || !is_replaced || session.is_over() {
+            break result;
+        }
+        print_stderr!("process {pid} has begun another program (exec), which is attached to now");
+        wait_for_libraries(pid);
+        if std::fs::read_link(format!("/proc/{pid}/exe")).is_err() {
+            // The other program has ended already.
+            break result;
+        }
+        attachment = open(pid, arguments.filtered)?;
+    };
     if let Some(mut child) = child.filter(|_| result.is_ok() && !session.interrupted.load(Ordering::Relaxed))
     {
         let status = child.wait().map_err(|error| Failure::run("cannot wait for the program", error))?;
@@ -260,22 +279,38 @@ fn open(pid: i32, is_filtered: bool) -> Result<Attachment, Failure> {
 
 /// Starts a program, and waits until it runs with its libraries.
 fn started(program: &str, arguments: &[String]) -> Result<Child, Failure> {
-    const WAIT: Duration = Duration::from_secs(2);
     let mut command = Command::new(program);
     // Ctrl-C must reach this process only, and not the started program.
     command.args(arguments).process_group(0);
     let child = command.spawn().map_err(|error| Failure::run(format!("cannot start {program}"), error))?;
+    wait_for_libraries(child.id().cast_signed());
+    Ok(child)
+}
+
+/// Waits until a program that has just begun runs with its libraries.
+fn wait_for_libraries(pid: i32) {
+    const WAIT: Duration = Duration::from_secs(2);
     let begin = Instant::now();
-    let maps = format!("/proc/{}/maps", child.id());
+    let maps = format!("/proc/{pid}/maps");
     let is_ready =
         || std::fs::read_to_string(&maps).is_ok_and(|maps| maps.contains("libc.") && maps.contains("r-xp"));
     while !is_ready() && begin.elapsed() < WAIT {
         std::thread::sleep(Duration::from_micros(200));
     }
-    Ok(child)
 }
 
-/// The process with this id or name.
+/// The processes of this machine whose spaces are in the session of this name or path.
+fn of_session(name: &str) -> Vec<i32> {
+    let Ok(Some(session)) = thalweg_host::spaces::session(Some(name)) else { return Vec::new() };
+    let spaces = thalweg_space::discover::list(&session).unwrap_or_default().into_iter();
+    let alive = spaces.filter(|space| space.alive).filter_map(|space| space.info.ok());
+    let mut pids: Vec<i32> = alive.map(|info| info.pid.cast_signed()).collect();
+    pids.sort_unstable();
+    pids.dedup();
+    pids
+}
+
+/// The process with this id or name, or the one of a session with this name.
 pub(crate) fn found(process: &str) -> Result<i32, Failure> {
     if let Ok(pid) = process.parse() {
         return Ok(pid);
@@ -289,13 +324,22 @@ pub(crate) fn found(process: &str) -> Result<i32, Failure> {
     };
     let mut found: Vec<i32> = numbers.filter(is_called).collect();
     found.sort_unstable();
+    let several = |found: &[i32], what: &str| {
+        let name = |pid: &i32| {
+            let name = std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+            format!("{pid} ({})", name.trim_end())
+        };
+        let names: Vec<String> = found.iter().map(name).collect();
+        Err(Failure::Usage(format!("several processes {what} `{process}`: {}", names.join(", "))))
+    };
     match found[..] {
         [pid] => Ok(pid),
-        [] => Err(Failure::Usage(format!("no process is called `{process}`"))),
-        _ => {
-            let numbers: Vec<String> = found.iter().map(i32::to_string).collect();
-            Err(Failure::Usage(format!("several processes are called `{process}`: {}", numbers.join(", "))))
-        }
+        [] => match of_session(process)[..] {
+            [pid] => Ok(pid),
+            [] => Err(Failure::Usage(format!("no process is called `{process}`, and no session with one"))),
+            ref pids => several(pids, "are in the session"),
+        },
+        _ => several(&found, "are called"),
     }
 }
 
@@ -307,6 +351,12 @@ struct Session<'a> {
 }
 
 impl Session<'_> {
+    /// Whether the user has ended the attachment, or its time is over.
+    fn is_over(&self) -> bool {
+        let has_lasted = |lasts| self.begin.elapsed() >= lasts;
+        self.interrupted.load(Ordering::Relaxed) || self.arguments.lasts.is_some_and(has_lasted)
+    }
+
     fn run(
         &self,
         attachment: &mut Attachment,
@@ -314,11 +364,10 @@ impl Session<'_> {
         output: &mut Output,
     ) -> Result<(), Failure> {
         let arguments = self.arguments;
-        let mut wishes = self.wishes(attachment)?;
         let mut signatures = Signatures::default();
-        signatures.give(attachment, &mut wishes);
+        let wishes = asked::all(arguments, attachment, &mut signatures)?;
         if !wishes.is_empty() {
-            let added = attachment.add_when(&wishes, arguments.when).map_err(Failure::usage)?;
+            let added = attachment.add(&wishes).map_err(Failure::usage)?;
             print_stderr!(
                 "attached to {} of process {}; its threads were stopped for {}",
                 crate::units::counted(wishes.len() as u64, "function"),
@@ -419,21 +468,12 @@ impl Session<'_> {
         if !attachment.look().unwrap_or(false) {
             return Ok(());
         }
-        let mut wishes: Vec<(Function, Wish)> = Vec::new();
-        for (pattern, wish) in self.patterns(attachment) {
-            for function in attachment.modules().functions(pattern) {
-                if attachment.refusal(&function, &wish).is_none()
-                    && wishes.iter().all(|(other, _)| other.address.abs_diff(function.address) >= 5)
-                {
-                    wishes.push((function, wish.clone()));
-                }
-            }
-        }
+        // The function that `--from` names may be gone with its library: nothing is added then.
+        let wishes = asked::further(self.arguments, attachment, signatures).unwrap_or_default();
         if wishes.is_empty() {
             return Ok(());
         }
-        signatures.give(attachment, &mut wishes);
-        match attachment.add_when(&wishes, self.arguments.when) {
+        match attachment.add(&wishes) {
             Ok(_) => print_stderr!(
                 "attached to {} of libraries that were loaded meanwhile",
                 crate::units::counted(wishes.len() as u64, "function")
@@ -443,60 +483,6 @@ impl Session<'_> {
             }
         }
         shown.extend(attachment, signatures)
-    }
-
-    /// The patterns of functions to be counted or timed, with the measurements of each.
-    fn patterns(&self, attachment: &Attachment) -> Vec<(&str, Wish)> {
-        let arguments = self.arguments;
-        let mut kept: Vec<usize> = arguments.args.iter().map(|number| usize::from(*number)).collect();
-        kept.sort_unstable();
-        kept.dedup();
-        // The types of arguments and results, if they are known, are set later.
-        let kept: Vec<Argument> = kept.into_iter().map(Argument::from).collect();
-        let keep_of = |calls, which| Keep { calls, which };
-        let keep = |calls: u16, which| keep_of(usize::from(calls), which);
-        let first = arguments.first.map(|calls| keep(calls, Which::First));
-        let keep = first.or(arguments.last.map(|calls| keep(calls, Which::Last)));
-        let every = arguments.events.then(|| {
-            let named = arguments.time.iter().map(|pattern| attachment.modules().functions(pattern).len());
-            keep_of(events::room(named.sum()), Which::Every)
-        });
-        let wish = |times| Wish {
-            times,
-            arguments: kept.clone(),
-            results: arguments.result.then_some(Form::UNKNOWN),
-            keep: every.filter(|_| times).or(keep),
-            ..Wish::default()
-        };
-        let timed = arguments.time.iter().map(|pattern| (pattern.as_str(), wish(true)));
-        let counted = arguments.count.iter().map(|pattern| (pattern.as_str(), wish(false)));
-        let by_caller = arguments.callers.iter();
-        let by_caller = by_caller.map(|pattern| (pattern.as_str(), Wish { callers: true, ..wish(false) }));
-        timed.chain(counted).chain(by_caller).collect()
-    }
-
-    fn wishes(&self, attachment: &Attachment) -> Result<Vec<(Function, Wish)>, Failure> {
-        let arguments = self.arguments;
-        let mut wishes: Vec<(Function, Wish)> = Vec::new();
-        let mut refused = Vec::new();
-        for (pattern, wish) in self.patterns(attachment) {
-            add_matching(attachment, pattern, &wish, &mut wishes, &mut refused)?;
-        }
-        for set in &arguments.set_arg {
-            let function = one(attachment, &set.function)?;
-            let value = Some((set.argument, wishes::register(set.value)));
-            match wishes.iter_mut().find(|(other, _)| other.address == function.address) {
-                Some((_, wish)) => wish.set = value,
-                None => wishes.push((function, Wish { set: value, ..Wish::default() })),
-            }
-        }
-        if let Some(first) = refused.first() {
-            print_stderr!(
-                "{} left out; the first: {first}",
-                crate::units::counted(refused.len() as u64, "function")
-            );
-        }
-        Ok(wishes)
     }
 
     fn call(&self, attachment: &mut Attachment, call: &CallText) -> Result<i64, Failure> {
@@ -514,43 +500,6 @@ impl Session<'_> {
         // register undefined.
         result.map(|value| i64::from(value as i32)).map_err(Failure::usage)
     }
-}
-
-/// Adds the functions whose names match a pattern. A function that was named exactly must be possible to
-/// attach to; of several matching functions, those that cannot be attached to are left out.
-fn add_matching(
-    attachment: &Attachment,
-    pattern: &str,
-    wish: &Wish,
-    wishes: &mut Vec<(Function, Wish)>,
-    refused: &mut Vec<thalweg_attach::Error>,
-) -> Result<(), Failure> {
-    let functions = attachment.modules().functions(pattern);
-    let is_name = !pattern.contains(['*', '?']);
-    if functions.is_empty() && attachment.modules().has_none_of(pattern) {
-        print_stderr!(
-            "no library of the program is called so: waiting for it to load one that has {pattern}"
-        );
-        return Ok(());
-    }
-    if functions.is_empty() {
-        return Err(none(pattern));
-    }
-    for function in functions {
-        if let Some((_, other)) = wishes.iter_mut().find(|(other, _)| other.address == function.address) {
-            other.callers |= wish.callers;
-            continue;
-        }
-        if wishes.iter().any(|(other, _)| other.address.abs_diff(function.address) < 5) {
-            continue;
-        }
-        match attachment.refusal(&function, wish) {
-            Some(error) if is_name => return Err(Failure::usage(error)),
-            Some(error) => refused.push(error),
-            None => wishes.push((function, wish.clone())),
-        }
-    }
-    Ok(())
 }
 
 fn none(name: &str) -> Failure {

@@ -124,7 +124,8 @@ impl Shown {
             if every {
                 events::check(&self.clock)?;
             }
-            self.held.point(space, number, point, &name);
+            let columns = Columns::new(signatures.of(&point.function).cloned(), &point.wish);
+            self.held.point(space, number, point, &name, &columns);
             self.points.push(PointShown {
                 counter: site(&name, "counter")?,
                 median: site(&format!("{name}.median_ns"), "gauge")?,
@@ -139,7 +140,7 @@ impl Shown {
                 unrecorded: Unrecorded::default(),
                 callers: Vec::new(),
                 kept: Kept::default(),
-                columns: Columns::new(signatures.of(&point.function).cloned(), &point.wish),
+                columns,
                 now: Figures::default(),
                 before: Figures::default(),
                 per_s: 0.0,

@@ -1,9 +1,9 @@
-//! The types of the functions of which values are kept, as debugging information has them: they say in which
-//! register an argument is, and how its bits are read.
+//! The types of the functions of which values are kept, compared or changed, as debugging information has them:
+//! they say in which register an argument is, and how its bits are read.
 
 use std::collections::HashMap;
 
-use thalweg_attach::{Argument, Attachment, Function, Place, Signature, Type, Which, Wish};
+use thalweg_attach::{Argument, Attachment, Function, Place, Signature, Type, Wish};
 
 /// The signatures of functions by their addresses; `None` for a function without debugging information.
 #[derive(Default)]
@@ -14,53 +14,66 @@ impl Signatures {
         self.0.get(&function.address)?.as_ref()
     }
 
-    /// Looks up the types of the functions of which values are kept, and replaces each argument that was
-    /// named by its number by the register and the form of the parameter with that number. An argument or a
-    /// result that is in no single register is left out, which is printed.
-    pub(super) fn give(&mut self, attachment: &Attachment, wishes: &mut [(Function, Wish)]) {
-        let is_shown = |wish: &Wish| wish.keep.is_some_and(|keep| keep.which != Which::Every);
-        let has_values = |wish: &Wish| !wish.arguments.is_empty() || wish.results.is_some() || is_shown(wish);
-        let mut wishes: Vec<_> = wishes.iter_mut().filter(|(_, wish)| has_values(wish)).collect();
-        let functions: Vec<&Function> = wishes.iter().map(|(function, _)| function).collect();
-        let found = attachment.signatures(&functions);
-        for ((function, wish), signature) in wishes.iter_mut().zip(found) {
-            if let Some(signature) = &signature {
-                typed(&function.readable(), wish, signature);
-            }
-            self.0.insert(function.address, signature);
+    /// Looks up the types of these functions.
+    pub(super) fn look(&mut self, attachment: &Attachment, functions: &[&Function]) {
+        let new = functions.iter().filter(|function| !self.0.contains_key(&function.address));
+        let new: Vec<&Function> = new.copied().collect();
+        let found = attachment.signatures(&new);
+        self.0.extend(new.iter().map(|function| function.address).zip(found));
+    }
+
+    /// The register and the form of an argument: those of the parameter with this number, counted from 0, or,
+    /// where the types are not known, the integer register with this number. The error is a sentence.
+    pub(super) fn argument(&self, function: &Function, number: usize) -> Result<Argument, String> {
+        let Some(signature) = self.of(function) else { return Ok(number.into()) };
+        let name = function.readable();
+        let Some(parameter) = signature.parameters.get(number) else {
+            let count = crate::units::counted(signature.parameters.len() as u64, "parameter");
+            return Err(format!("{name} declares {count}, counted from 0: there is no argument {number}"));
+        };
+        match parameter.place.filter(|_| parameter.of.form.is_number()) {
+            Some(place) => Ok(Argument { place, form: parameter.of.form }),
+            None => Err(not_by_itself(&format!("argument {number}"), &name, &parameter.of)),
         }
     }
-}
 
-/// Gives the arguments and the result that are kept their registers and forms.
-fn typed(name: &str, wish: &mut Wish, signature: &Signature) {
-    let left_out = |what: &str, of: &Type| {
-        print_stderr!(
-            "{what} of {name} is left out: it has type {}, which is not in a register by itself",
-            of.name
-        );
-    };
-    wish.arguments.retain_mut(|argument| {
-        let Place::Integer(number) = argument.place else { return true };
-        // An argument that is not declared may be one of a function with any number of arguments.
-        let Some(parameter) = signature.parameters.get(number) else { return true };
-        match parameter.place.filter(|_| parameter.of.form.is_number()) {
-            Some(place) => *argument = Argument { place, form: parameter.of.form },
-            None => left_out(&format!("argument {number}"), &parameter.of),
+    /// What an argument is called in messages: with its declaration, if that is known.
+    pub(super) fn named(&self, function: &Function, number: usize) -> String {
+        let parameter = self.of(function).and_then(|signature| signature.parameters.get(number));
+        let name = function.readable();
+        match parameter {
+            Some(parameter) => {
+                format!("argument {number} ({}) of {name}", super::kept::declaration(parameter))
+            }
+            None => format!("argument {number} of {name}, of unknown type,"),
         }
-        parameter.place.is_some() && parameter.of.form.is_number()
-    });
-    if wish.results.is_some() {
+    }
+
+    /// Gives the kept arguments, which have the numbers of the declaration, their registers and forms, and the
+    /// result its form. What is in no single register is left out, which is printed.
+    pub(super) fn give(&self, function: &Function, wish: &mut Wish) {
+        let numbers = wish.arguments.iter().map(|argument| match argument.place {
+            Place::Integer(number) | Place::Float(number) => number,
+        });
+        let found = numbers.map(|number| self.argument(function, number));
+        wish.arguments = found
+            .filter_map(|argument| argument.map_err(|why| print_stderr!("left out: {why}")).ok())
+            .collect();
+        let Some(signature) = self.of(function).filter(|_| wish.results.is_some()) else { return };
         wish.results = match &signature.result {
             Some(of) if of.form.is_number() => Some(of.form),
             Some(of) => {
-                left_out("the result", of);
+                print_stderr!("left out: {}", not_by_itself("the result", &function.readable(), of));
                 None
             }
             None => {
-                print_stderr!("{name} has no result");
+                print_stderr!("{} has no result", function.readable());
                 None
             }
         };
     }
+}
+
+fn not_by_itself(what: &str, name: &str, of: &Type) -> String {
+    format!("{what} of {name} has type {}, which is not in a register by itself", of.name)
 }

@@ -1,6 +1,6 @@
 //! The arguments of options of `thalweg attach`: functions with arguments and values.
 
-use thalweg_attach::{Comparison, Condition};
+use thalweg_attach::{Comparison, Form, Scale};
 
 /// Constants of glibc's `mallopt`, by their names.
 const CONSTANTS: [(&str, i64); 8] = [
@@ -22,11 +22,93 @@ pub(super) struct CallText {
 }
 
 /// `FUNCTION:ARGUMENT=VALUE`
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub(super) struct SetText {
     pub(super) function: String,
     pub(super) argument: usize,
-    pub(super) value: i128,
+    pub(super) value: Value,
+}
+
+/// `argN > VALUE`
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct WhenText {
+    pub(super) argument: usize,
+    pub(super) is: Comparison,
+    pub(super) value: Value,
+}
+
+/// `FUNCTION`, or `FUNCTION+OFFSET`: the address to which a call returns, as tables of callers show it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct FromText {
+    pub(super) function: String,
+    pub(super) offset: Option<u64>,
+}
+
+/// The value of an argument.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Value {
+    Whole(i128),
+    Real(f64),
+}
+
+impl std::fmt::Display for Value {
+    fn fmt(&self, to: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Value::Whole(number) => number.fmt(to),
+            Value::Real(number) => write!(to, "{number:?}"),
+        }
+    }
+}
+
+impl Value {
+    /// The bits that the register of an argument of this form gets. The error says why the argument cannot
+    /// have the value.
+    pub(super) fn bits(self, form: Form) -> Result<u64, String> {
+        let number = match (form, self) {
+            (Form::Float(4), value) => return Ok(u64::from((value.real() as f32).to_bits())),
+            (Form::Float(_), value) => return Ok(value.real().to_bits()),
+            (_, Value::Real(_)) => return Err("it is an integer".to_owned()),
+            (_, Value::Whole(number)) => number,
+        };
+        let bytes = form.bytes();
+        let range = match form {
+            Form::Bool => 0..2,
+            _ => -(1 << (8 * bytes - 1))..1 << (8 * bytes),
+        };
+        if range.contains(&number) {
+            return Ok(number as u64);
+        }
+        Err(format!("it has {}", if form == Form::Bool { "0 or 1".to_owned() } else { bytes_text(bytes) }))
+    }
+
+    /// The number with which an argument of this form is compared, as a condition has it.
+    pub(super) fn compared(self, form: Form) -> Result<u64, String> {
+        let number = match (form.scale(), self) {
+            (Scale::Float, value) => return Ok(value.real().to_bits()),
+            (_, Value::Real(_)) => return Err("it is an integer".to_owned()),
+            (_, Value::Whole(number)) => number,
+        };
+        let bits = 8 * form.bytes();
+        let range = match form.scale() {
+            Scale::Signed => -(1 << (bits - 1))..1 << (bits - 1),
+            _ => 0..1 << bits,
+        };
+        if range.contains(&number) {
+            return Ok(number as u64);
+        }
+        Err(format!("it is always from {} to {}", range.start, range.end - 1))
+    }
+
+    fn real(self) -> f64 {
+        match self {
+            Value::Whole(number) => number as f64,
+            Value::Real(number) => number,
+        }
+    }
+}
+
+fn bytes_text(bytes: u64) -> String {
+    if bytes == 1 { "1 byte".to_owned() } else { format!("{bytes} bytes") }
 }
 
 /// `NAME=VALUE` or `FUNCTION=FUNCTION`.
@@ -61,6 +143,14 @@ pub(super) fn value(text: &str) -> Result<i128, String> {
     if fits.contains(&number) { Ok(number) } else { Err(format!("{text} does not fit into 64 bits")) }
 }
 
+/// The value of an argument: a number as of [`value`], or one with a fraction or an exponent.
+fn value_of(text: &str) -> Result<Value, String> {
+    value(text).map(Value::Whole).or_else(|wrong| match text.trim().parse::<f64>() {
+        Ok(real) if text.contains('.') || real.is_finite() && text.contains('e') => Ok(Value::Real(real)),
+        _ => Err(wrong),
+    })
+}
+
 /// The bits of a value as a register holds them.
 pub(super) fn register(value: i128) -> u64 {
     value as u64
@@ -83,7 +173,7 @@ pub(super) fn set(text: &str) -> Result<SetText, String> {
     let (place, number) = text.rsplit_once('=').ok_or_else(wrong)?;
     let (function, argument) = place.rsplit_once(':').ok_or_else(wrong)?;
     let argument = argument.trim().parse().map_err(|_| wrong())?;
-    Ok(SetText { function: function.trim().to_owned(), argument, value: value(number)? })
+    Ok(SetText { function: function.trim().to_owned(), argument, value: value_of(number)? })
 }
 
 pub(super) fn pair(text: &str) -> Result<Pair, String> {
@@ -92,7 +182,7 @@ pub(super) fn pair(text: &str) -> Result<Pair, String> {
 }
 
 /// `arg2 > 4096`
-pub(super) fn condition(text: &str) -> Result<Condition, String> {
+pub(super) fn condition(text: &str) -> Result<WhenText, String> {
     const COMPARISONS: [(&str, Comparison); 6] = [
         ("==", Comparison::Equal),
         ("!=", Comparison::Other),
@@ -105,10 +195,18 @@ pub(super) fn condition(text: &str) -> Result<Condition, String> {
     let (sign, is) = COMPARISONS.into_iter().find(|(sign, _)| text.contains(sign)).ok_or_else(wrong)?;
     let (left, right) = text.split_once(sign).ok_or_else(wrong)?;
     let argument = left.trim().strip_prefix("arg").and_then(|number| number.parse().ok());
-    let argument = argument
-        .filter(|argument| *argument < 6)
-        .ok_or_else(|| format!("`{}` is no argument: those in registers are arg0 to arg5", left.trim()))?;
-    Ok(Condition { argument, is, value: register(value(right)?).cast_signed() })
+    let argument = argument.ok_or_else(|| format!("`{}` is no argument, such as arg0", left.trim()))?;
+    Ok(WhenText { argument, is, value: value_of(right)? })
+}
+
+/// `parse_line` or `parse_line+0x1f`
+pub(super) fn from(text: &str) -> Result<FromText, String> {
+    let Some((function, offset)) = text.rsplit_once("+0x") else {
+        return Ok(FromText { function: text.trim().to_owned(), offset: None });
+    };
+    let offset = u64::from_str_radix(offset.trim(), 16);
+    let offset = offset.map_err(|_| format!("`{text}` is no FUNCTION+OFFSET, such as parse_line+0x1f"))?;
+    Ok(FromText { function: function.trim().to_owned(), offset: Some(offset) })
 }
 
 #[cfg(test)]
@@ -128,13 +226,30 @@ mod tests {
 
     #[test]
     fn conditions() {
-        let expected = Condition { argument: 2, is: Comparison::Greater, value: 4096 };
-        assert_eq!(condition("arg2 > 4k"), Ok(expected));
-        let expected = Condition { argument: 0, is: Comparison::AtMost, value: -1 };
-        assert_eq!(condition("arg0<=-1"), Ok(expected));
-        for wrong in ["arg6 > 1", "arg2", "size > 4", "arg1 > many"] {
+        let when = |argument, is, value| Ok(WhenText { argument, is, value });
+        assert_eq!(condition("arg2 > 4k"), when(2, Comparison::Greater, Value::Whole(4096)));
+        assert_eq!(condition("arg0<=-1"), when(0, Comparison::AtMost, Value::Whole(-1)));
+        assert_eq!(condition("arg7 == -2.5"), when(7, Comparison::Equal, Value::Real(-2.5)));
+        for wrong in ["arg > 1", "arg2", "size > 4", "arg1 > many", "arg1 > 1.2.3"] {
             assert!(condition(wrong).is_err(), "{wrong}");
         }
+    }
+
+    #[test]
+    fn values_of_types() {
+        let whole = Value::Whole;
+        assert_eq!(whole(-3).bits(Form::Signed(4)), Ok(0xffff_ffff_ffff_fffd));
+        assert_eq!(whole(200).bits(Form::Unsigned(1)), Ok(200));
+        assert_eq!(whole(300).bits(Form::Unsigned(1)), Err("it has 1 byte".to_owned()));
+        assert_eq!(whole(2).bits(Form::Bool), Err("it has 0 or 1".to_owned()));
+        assert_eq!(whole(2).bits(Form::Float(8)), Ok(2_f64.to_bits()));
+        assert_eq!(Value::Real(0.5).bits(Form::Float(4)), Ok(u64::from(0.5_f32.to_bits())));
+        assert_eq!(Value::Real(0.5).bits(Form::Pointer), Err("it is an integer".to_owned()));
+        assert_eq!(whole(u64::MAX.into()).bits(Form::UNKNOWN), Ok(u64::MAX));
+        assert_eq!(whole(-3).compared(Form::Signed(4)), Ok(0xffff_ffff_ffff_fffd));
+        let never = "it is always from 0 to 255".to_owned();
+        assert_eq!(whole(-1).compared(Form::Unsigned(1)), Err(never));
+        assert_eq!(Value::Real(0.5).compared(Form::Float(4)), Ok(0.5_f64.to_bits()));
     }
 
     #[test]
@@ -143,8 +258,12 @@ mod tests {
         assert_eq!(call("mallopt(M_ARENA_MAX, 1)"), Ok(expected));
         assert_eq!(call("f()").map(|call| call.arguments), Ok(Vec::new()));
         assert!(call("f(").is_err() && call("f(x)").is_err());
-        let expected = SetText { function: "libc.so.6:write".to_owned(), argument: 2, value: 4096 };
+        let expected =
+            SetText { function: "libc.so.6:write".to_owned(), argument: 2, value: Value::Whole(4096) };
         assert_eq!(set("libc.so.6:write:2=4k"), Ok(expected));
+        let expected = FromText { function: "lib:a::b".to_owned(), offset: Some(0x1f) };
+        assert_eq!(from("lib:a::b+0x1f"), Ok(expected));
+        assert!(from("f+0xg").is_err() && from("operator+").is_ok_and(|from| from.offset.is_none()));
         assert!(set("write=2").is_err() && set("write:x=2").is_err());
         assert_eq!(pair("a = b").map(|pair| (pair.left, pair.right)), Ok(("a".to_owned(), "b".to_owned())));
     }

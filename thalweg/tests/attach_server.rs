@@ -1,0 +1,243 @@
+//! `thalweg attach` at servers from a Linux distribution, under load: calls are counted, arguments and results
+//! shown, an argument changed and given back. The clients check every answer, and none is wrong.
+#![allow(clippy::print_stdout, reason = "says what is skipped, and prints the rates")]
+
+mod attached;
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use attached::{ran, text};
+use thalweg_chance::Chance;
+
+const CLIENTS: u64 = 8;
+/// The largest value that clients set, which takes several reads of the server.
+const VALUE_MAX: u64 = 20_000;
+/// The most bytes that a read gets while its argument is changed.
+const READ_MAX: u64 = 1024;
+
+#[derive(Clone, Copy, Debug)]
+enum Kind {
+    Memcached,
+    Redis,
+}
+
+impl Kind {
+    fn command(self, port: u16) -> Command {
+        let port = port.to_string();
+        let mut command;
+        match self {
+            Kind::Memcached => {
+                command = Command::new("memcached");
+                command.args(["-l", "127.0.0.1", "-U", "0", "-t", "4", "-u", "root", "-p", &port]);
+            }
+            Kind::Redis => {
+                command = Command::new("redis-server");
+                command.args(["--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--port", &port]);
+            }
+        }
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        command
+    }
+
+    fn set(self, key: &str, value: &[u8]) -> Vec<u8> {
+        let mut order = match self {
+            Kind::Memcached => format!("set {key} 0 0 {}\r\n", value.len()),
+            Kind::Redis => {
+                format!("*3\r\n$3\r\nSET\r\n${}\r\n{key}\r\n${}\r\n", key.len(), value.len())
+            }
+        }
+        .into_bytes();
+        order.extend(value);
+        order.extend(b"\r\n");
+        order
+    }
+
+    fn get(self, key: &str) -> String {
+        match self {
+            Kind::Memcached => format!("get {key}\r\n"),
+            Kind::Redis => format!("*2\r\n$3\r\nGET\r\n${}\r\n{key}\r\n", key.len()),
+        }
+    }
+
+    /// Sets a value and gets it back; returns what was wrong.
+    fn exchange(self, stream: &mut BufReader<TcpStream>, key: &str, value: &[u8]) -> Result<(), String> {
+        let failed = |error: std::io::Error| error.to_string();
+        let expect = |stream: &mut BufReader<TcpStream>, expected: &str| {
+            let mut line = String::new();
+            stream.read_line(&mut line).map_err(failed)?;
+            if line == expected { Ok(()) } else { Err(format!("{line:?} in place of {expected:?}")) }
+        };
+        stream.get_mut().write_all(&self.set(key, value)).map_err(failed)?;
+        expect(stream, if matches!(self, Kind::Redis) { "+OK\r\n" } else { "STORED\r\n" })?;
+        stream.get_mut().write_all(self.get(key).as_bytes()).map_err(failed)?;
+        match self {
+            Kind::Memcached => expect(stream, &format!("VALUE {key} 0 {}\r\n", value.len()))?,
+            Kind::Redis => expect(stream, &format!("${}\r\n", value.len()))?,
+        }
+        let mut back = vec![0; value.len()];
+        stream.read_exact(&mut back).map_err(failed)?;
+        expect(stream, "\r\n")?;
+        if matches!(self, Kind::Memcached) {
+            expect(stream, "END\r\n")?;
+        }
+        if back == value { Ok(()) } else { Err(format!("another value of {key}")) }
+    }
+}
+
+/// Clients that set and get values until they are stopped.
+struct Clients {
+    threads: Vec<JoinHandle<Result<(), String>>>,
+    is_over: Arc<AtomicBool>,
+    exchanges: Arc<AtomicU64>,
+}
+
+impl Clients {
+    fn start(kind: Kind, port: u16) -> Clients {
+        let (is_over, exchanges) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
+        let client = |number: u64| {
+            let (is_over, exchanges) = (Arc::clone(&is_over), Arc::clone(&exchanges));
+            std::thread::spawn(move || {
+                let stream = TcpStream::connect(("127.0.0.1", port)).map_err(|error| error.to_string())?;
+                stream.set_nodelay(true).map_err(|error| error.to_string())?;
+                let mut stream = BufReader::new(stream);
+                let mut chance = Chance::new(number);
+                while !is_over.load(Ordering::Relaxed) {
+                    let bytes = chance.below(VALUE_MAX) + 1;
+                    let first = chance.below(256) as u8;
+                    let value: Vec<u8> = (0..bytes).map(|at| first.wrapping_add(at as u8)).collect();
+                    kind.exchange(&mut stream, &format!("key{number}-{}", chance.below(10)), &value)?;
+                    exchanges.fetch_add(1, Ordering::Relaxed);
+                }
+                Ok(())
+            })
+        };
+        Clients { threads: (0..CLIENTS).map(client).collect(), is_over, exchanges }
+    }
+
+    /// Exchanges a second, while `work` is done.
+    fn rate<T>(&self, work: impl FnOnce() -> T) -> (T, f64) {
+        let (begin, before) = (Instant::now(), self.exchanges.load(Ordering::Relaxed));
+        let result = work();
+        let exchanges = self.exchanges.load(Ordering::Relaxed) - before;
+        (result, exchanges as f64 / begin.elapsed().as_secs_f64())
+    }
+
+    fn end(self) -> u64 {
+        self.is_over.store(true, Ordering::Relaxed);
+        for thread in self.threads {
+            assert_eq!(thread.join().expect("no client panics"), Ok(()));
+        }
+        self.exchanges.load(Ordering::Relaxed)
+    }
+}
+
+/// A server, which is killed when the value is dropped.
+struct Server(Child);
+
+impl Server {
+    fn start(kind: Kind, port: u16) -> Option<Server> {
+        let server = Server(kind.command(port).spawn().ok()?);
+        let begin = Instant::now();
+        while TcpStream::connect(("127.0.0.1", port)).is_err() {
+            assert!(begin.elapsed() < Duration::from_secs(20), "{kind:?} does not answer");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        Some(server)
+    }
+
+    /// The code of the program and its libraries.
+    fn code(&self) -> Vec<(String, Vec<u8>)> {
+        let maps = std::fs::read_to_string(format!("/proc/{}/maps", self.0.id())).expect("maps");
+        let memory = std::fs::File::open(format!("/proc/{}/mem", self.0.id())).expect("memory");
+        let code = maps.lines().filter(|line| line.contains("r-xp") && line.contains('/'));
+        let read = code.map(|line| {
+            let (begin, end) =
+                line.split(' ').next().and_then(|range| range.split_once('-')).expect("a range");
+            let [begin, end] = [begin, end].map(|text| u64::from_str_radix(text, 16).expect("a number"));
+            let mut bytes = vec![0; (end - begin) as usize];
+            std::os::unix::fs::FileExt::read_exact_at(&memory, &mut bytes, begin).expect("code");
+            (line.to_owned(), bytes)
+        });
+        read.collect()
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn session(kind: Kind) {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let port = listener.local_addr().expect("an address").port();
+    drop(listener);
+    let Some(server) = Server::start(kind, port) else {
+        return println!(
+            "skipped: there is no {kind:?} (its package in Debian is {:?})",
+            kind.command(0).get_program()
+        );
+    };
+    let folder = tempfile::tempdir().expect("a folder");
+    let pid = server.0.id().to_string();
+    let code = server.code();
+    let clients = Clients::start(kind, port);
+    let wait = || std::thread::sleep(Duration::from_secs(2));
+    let ((), before) = clients.rate(wait);
+
+    let attach = |more: &[&str]| {
+        let arguments = [&["attach", &pid, "--for", "3s", "--json"], more].concat();
+        let output = ran(folder.path(), &arguments);
+        let stderr = text(&output.stderr);
+        assert!(output.status.success() && stderr.contains("threads were stopped for"), "{stderr}");
+        let lines = text(&output.stdout);
+        let object = |line: &str| serde_json::from_str::<serde_json::Value>(line).expect("an object");
+        let stopped = stderr.split("stopped for ").nth(1).unwrap_or("").trim_end().to_owned();
+        (lines.lines().map(object).collect::<Vec<_>>(), stopped)
+    };
+    let ((counted, _), counting) = clients.rate(|| attach(&["--count", "libc.so.6:read"]));
+    assert!(counted[0]["calls"].as_u64().expect("calls") > 100, "{counted:?}");
+    let ((timed, stopped), timing) =
+        clients.rate(|| attach(&["--time", "libc.so.6:read", "--args", "2", "--result"]));
+    let (arguments, results) = (&timed[0]["arguments"]["2"], &timed[0]["results"]);
+    assert!(arguments["count"].as_u64() > Some(100) && timed[0]["times"]["count"].as_u64() > Some(100));
+    assert!(results["buckets"].as_array().is_some_and(|buckets| !buckets.is_empty()), "{results}");
+    let set = format!("libc.so.6:read:2={READ_MAX}");
+    let ((changed, _), changing) =
+        clients.rate(|| attach(&["--time", "libc.so.6:read", "--result", "--set-arg", &set]));
+    // A failed read returns -1, which is a large number where the type is not known.
+    let reads = changed[0]["results"]["buckets"].as_array().expect("buckets").iter();
+    let sizes: Vec<(u64, u64)> = reads
+        .filter_map(|bucket| Some((bucket[0].as_u64()?, bucket[2].as_u64()?)))
+        .filter(|(size, _)| *size < 1 << 32)
+        .collect();
+    assert!(sizes.iter().all(|(size, _)| *size <= READ_MAX), "{changed:?}");
+    assert!(sizes.iter().any(|(size, calls)| *size > READ_MAX / 2 && *calls > 0), "{changed:?}");
+    let ((), after) = clients.rate(wait);
+    let exchanges = clients.end();
+    assert!(server.code() == code, "the code is as before");
+    println!(
+        "{kind:?}: {exchanges} values set and got by {CLIENTS} clients, none wrong; a second: {before:.0} before, \
+         {counting:.0} with reads counted, {timing:.0} timed with their sizes and results (threads stopped for {stopped}), \
+         {changing:.0} with reads of {READ_MAX} bytes, {after:.0} after"
+    );
+}
+
+#[test]
+#[ignore = "needs servers of Debian's packages"]
+fn clients_of_memcached_notice_nothing() {
+    session(Kind::Memcached);
+}
+
+#[test]
+#[ignore = "needs servers of Debian's packages"]
+fn clients_of_redis_notice_nothing() {
+    session(Kind::Redis);
+}
