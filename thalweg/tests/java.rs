@@ -352,7 +352,11 @@ fn work_for_executors_and_threads_is_handed_over() {
         let calls = place.calls();
         let counts = reported_counts(&calls);
         let count = |path: &str| counts.get(path).map_or(0, |(count, _)| *count);
-        assert_eq!(count("Gives.give/Gives.work"), if is_handed { 2 * GIVEN } else { 0 }, "{option}: {counts:?}");
+        assert_eq!(
+            count("Gives.give/Gives.work"),
+            if is_handed { 2 * GIVEN } else { 0 },
+            "{option}: {counts:?}"
+        );
         assert_eq!(count("Gives.work"), if is_handed { 9 } else { 2 * GIVEN + 9 }, "{option}: {counts:?}");
         assert_eq!(calls["notes"], serde_json::json!([]), "{option}");
     }

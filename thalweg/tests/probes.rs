@@ -23,12 +23,18 @@ fn programs() -> &'static [(&'static str, PathBuf)] {
         std::fs::create_dir_all(&folder).unwrap();
         let source = root().join("thalweg/tests/data/probed/probed.c");
         let mut programs = Vec::new();
+        // The variable selects one language, so that the long tests can be divided, and the parts run at the
+        // same time.
+        let only = std::env::var("THALWEG_TEST_PROGRAMS").ok();
         for (name, compiler, options) in [
             ("C", "gcc", &["-x", "c", "-std=gnu11"]),
             ("C++", "g++", &["-x", "c++", "-std=c++17"]),
             ("C by clang", "clang", &["-x", "c", "-std=gnu11"]),
             ("C++ by clang", "clang++", &["-x", "c++", "-std=c++17"]),
         ] {
+            if only.as_ref().is_some_and(|only| only != name) {
+                continue;
+            }
             let program = folder.join(compiler);
             let mut compile = Command::new(compiler);
             compile.args(options).args(["-O2", "-Wall", "-Wextra", "-Werror", "-pthread"]);
@@ -55,10 +61,7 @@ fn programs() -> &'static [(&'static str, PathBuf)] {
         assert!(built.success());
         let folder_of_builds = Path::new(env!("CARGO_BIN_EXE_thalweg")).parent().unwrap();
         programs.push(("Rust", folder_of_builds.join("examples/probed")));
-        // The variable selects one language, so that the long test can be divided.
-        if let Ok(only) = std::env::var("THALWEG_TEST_PROGRAMS") {
-            programs.retain(|(name, _)| *name == only);
-        }
+        programs.retain(|(name, _)| only.as_ref().is_none_or(|only| only == name));
         programs
     })
 }
@@ -424,7 +427,8 @@ fn waiting_for_a_slow_reader_takes_little_processor_time() {
         command.env("THALWEG_PROBE_FULL", "wait").env("THALWEG_PROBE_BYTES", "64k");
         let child = Killed(command.stdout(Stdio::null()).spawn().unwrap());
         let begun = Instant::now();
-        let is_there = || place.session().is_dir() && place.spaces().iter().any(|it| it.join("space").exists());
+        let is_there =
+            || place.session().is_dir() && place.spaces().iter().any(|it| it.join("space").exists());
         while !is_there() {
             assert!(begun.elapsed() < Duration::from_secs(30), "{name}: no space is made");
             std::thread::sleep(Duration::from_millis(1));

@@ -402,7 +402,9 @@ mod tests {
 
     #[test]
     fn the_lost_events_of_a_recording_are_read() {
-        let line = |lost: &str| format!("12,000 events in 1.2 s, 1.1 bytes each where they had 24.0: {lost}\nthey are in a\n");
+        let line = |lost: &str| {
+            format!("12,000 events in 1.2 s, 1.1 bytes each where they had 24.0: {lost}\nthey are in a\n")
+        };
         assert_eq!(lost(&line("none is lost")).unwrap(), 0);
         assert_eq!(lost(&line("1,234 are lost, `thalweg events` says where")).unwrap(), 1234);
         assert!(lost("error[E0903]: the archive cannot be written\n").is_err());
