@@ -3,6 +3,7 @@
 //! Each end belongs to one thread, which reads and writes the connection itself: a message is not handed from
 //! thread to thread on its way, which would cost a wake-up (some 20 µs) at either end.
 
+mod eager;
 mod frames;
 mod listener;
 mod receiver;

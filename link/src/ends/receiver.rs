@@ -1,6 +1,7 @@
 //! The receiving end of a link.
 
 use super::LEASE;
+use super::eager::Eager;
 use super::listener::{Arrived, Place};
 use super::sender::system_ns;
 use super::stop::Stop;
@@ -17,6 +18,9 @@ use std::time::{Duration, Instant};
 
 /// The number of bytes that are read at once, besides a payload that goes directly to its place.
 const SCRATCH_BYTES: usize = 64 << 10;
+/// A plain piece of the stream of at least this many bytes is large. After it, only the next header is read
+/// into the scratch memory, so the next piece goes to its place without a copy.
+const LARGE_BYTES: usize = 64 << 10;
 /// The most bytes of answers that may wait to be written. If more wait, the sender does not read its answers,
 /// and the connection is closed.
 const ANSWERS_BYTES_MAX: usize = 64 << 10;
@@ -52,6 +56,7 @@ pub struct Receiver {
     /// The place in the buffer of the message that was found last.
     at: std::ops::Range<usize>,
     connected: Option<Connected>,
+    eager: Eager,
     /// The sender of the stream. Another sender of the same link would not continue the stream.
     incarnation: Option<u64>,
     lost_since: Instant,
@@ -66,6 +71,8 @@ struct Connected {
     /// The bytes of `scratch` that were read and not handled.
     held: std::ops::Range<usize>,
     frame: Frame,
+    /// Whether the last piece of the stream was large.
+    is_large: bool,
     /// Answers that are not written yet: the welcome, acknowledgements.
     answers: Vec<u8>,
     /// Whether the last read took all bytes that had arrived, so that another read would be useless before a
@@ -110,6 +117,7 @@ impl Receiver {
             flow,
             at: 0..0,
             connected: None,
+            eager: Eager::new(),
             incarnation: None,
             lost_since: Instant::now(),
             counters: Counters::default(),
@@ -194,10 +202,17 @@ impl Receiver {
             }
             self.meet()?;
             self.acknowledge(false);
-            if !self.read()? {
-                if deadline.is_some_and(|deadline| Instant::now() >= deadline) {
-                    return Ok(Found::Nothing);
-                }
+            if self.read()? {
+                self.eager.arrived();
+                continue;
+            }
+            if deadline.is_some_and(|deadline| Instant::now() >= deadline) {
+                return Ok(Found::Nothing);
+            }
+            // With a limited bandwidth each look would take a port from other links.
+            let may_look = self.options.ports.bandwidth() == 0
+                && self.connected.as_ref().is_some_and(Connected::awaits_small);
+            if !(may_look && self.eager.looks_again()) {
                 self.wait(deadline)?;
             }
         }
@@ -234,6 +249,7 @@ impl Receiver {
             scratch,
             held: 0..0,
             frame: Frame::Header,
+            is_large: false,
             answers,
             is_drained: true,
         });
@@ -366,6 +382,12 @@ enum Found {
 type Attempt = io::Result<Result<(Got, usize, bool), Violation>>;
 
 impl Connected {
+    /// Whether the next bytes probably are a whole small frame. Of a large frame, more can be read at once
+    /// after a sleep.
+    fn awaits_small(&self) -> bool {
+        !self.is_large && self.held.is_empty() && matches!(self.frame, Frame::Header)
+    }
+
     /// Writes the queued answers; returns false if the connection is broken, or the other end does not read
     /// them.
     fn answer(&mut self) -> bool {
@@ -393,14 +415,15 @@ impl Connected {
                     Err(violation) => return Ok(Err(violation)),
                 };
                 let bytes = room.len().min(most);
-                let (first, second) =
-                    (&mut room[..bytes], &mut self.scratch[..(most - bytes).min(SCRATCH_BYTES)]);
+                let ahead = if self.is_large { HEADER_BYTES } else { SCRATCH_BYTES };
+                let (first, second) = (&mut room[..bytes], &mut self.scratch[..(most - bytes).min(ahead)]);
                 debug_assert_eq!(part, 0);
                 let offered = bytes + second.len();
                 (self.connection.read(&mut [IoSliceMut::new(first), IoSliceMut::new(second)]), bytes, offered)
             }
-            _ => {
-                let room = &mut self.scratch[part..];
+            frame => {
+                let ends = matches!(frame, Frame::Header) && self.is_large;
+                let room = &mut self.scratch[part..if ends { HEADER_BYTES } else { SCRATCH_BYTES }];
                 let bytes = room.len().min(most);
                 (self.connection.read(&mut [IoSliceMut::new(&mut room[..bytes])]), 0, bytes)
             }
@@ -440,6 +463,7 @@ impl Connected {
                     self.frame = match (header.kind, header.encoding) {
                         (Kind::Data, Encoding::Plain) => {
                             flow.room(&header, 0)?;
+                            self.is_large = header.payload_bytes >= LARGE_BYTES;
                             Frame::Piece { header, got: 0 }
                         }
                         _ => Frame::Payload { header, payload: Vec::with_capacity(header.payload_bytes) },

@@ -107,7 +107,8 @@ impl Incoming {
         if self.given == self.held.end && got == 0 {
             (self.held, self.given) = (0..0, 0);
         }
-        if self.buffer.len() - self.held.end >= bytes {
+        let has_room = self.buffer.len() - self.held.end >= bytes;
+        if has_room && (got > 0 || !self.is_moved_early()) {
             return;
         }
         self.buffer.copy_within(self.given..self.held.end + got, 0);
@@ -117,6 +118,16 @@ impl Incoming {
             // The storage is zeroed once and reused from then on.
             self.buffer.resize(needed.next_power_of_two(), 0);
         }
+    }
+
+    /// Whether the message that has begun will have to be moved to the front of the buffer before it is
+    /// complete, and fits there. It is moved at once, while few of its bytes have arrived.
+    fn is_moved_early(&self) -> bool {
+        let begun = &self.buffer[self.given..self.held.end];
+        let Ok(Some((bytes, prefix))) = parse_length(begun) else { return false };
+        let total = bytes.saturating_add(prefix as u64);
+        let (front, here) = (self.buffer.len() as u64, (self.buffer.len() - self.given) as u64);
+        here < total && total <= front
     }
 
     /// The sender reports that the stream ends at `offset`.
@@ -160,8 +171,8 @@ impl Incoming {
         if within { Err(Violation::Damaged) } else { Ok(None) }
     }
 
-    /// The offset up to which the sender may send: a window beyond the bytes consumed, and always far enough
-    /// for the message that has begun.
+    /// The offset up to which the sender may send: a window beyond the bytes consumed, and always half a
+    /// window beyond the message that has begun, so that the sender does not wait until it is consumed.
     fn allowed(&self) -> u64 {
         let consumed = self.consumed();
         let begun = &self.buffer[self.given..self.held.end];
@@ -171,7 +182,7 @@ impl Incoming {
             // all of the length.
             _ => LENGTH_BYTES_MAX as u64,
         };
-        consumed.saturating_add(self.window.max(needed)).max(self.limit)
+        consumed.saturating_add(self.window.max(needed.saturating_add(self.window / 2))).max(self.limit)
     }
 
     /// An acknowledgement, if the sender needs one because a quarter of the window was consumed since the
