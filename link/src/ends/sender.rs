@@ -19,9 +19,6 @@ use std::time::{Duration, Instant};
 
 /// The pauses between attempts to connect.
 const PAUSES: std::ops::Range<Duration> = Duration::from_millis(5)..Duration::from_millis(200);
-/// A message of at least this many bytes is sent from the caller's memory, and copied only as far as it was
-/// not acknowledged in time.
-const LENT_BYTES_MIN: usize = 128 << 10;
 /// How long a wait lasts before the sender checks whether it was stopped or must connect elsewhere.
 const LOOK: Duration = Duration::from_millis(100);
 
@@ -152,35 +149,21 @@ impl Sender {
     }
 
     /// Appends a message to the stream. The call waits while the bytes that are not acknowledged fill the
-    /// buffer. Messages are sent when they fill a frame, or by [`Sender::flush`]; a message of 128 KiB or more
-    /// is sent at once.
+    /// buffer. Messages are sent when they fill a frame, or by [`Sender::flush`].
     ///
     /// # Errors
     /// The receiver was out of reach for the lease or refuses the link, or this end was stopped.
     pub fn push(&mut self, message: &[u8]) -> Result<(), Error> {
         if !self.flow.has_room() {
             self.flow.set_capacity(self.options.tuning.buffer_bytes());
-            self.work(&[], |flow| flow.has_room())?;
-        }
-        self.counters.message(message.len());
-        if message.len() >= LENT_BYTES_MIN && self.connected.is_some() {
-            return self.push_lent(message);
+            self.work(|flow| flow.has_room())?;
         }
         self.flow.push(message);
+        self.counters.message(message.len());
         if self.flow.unsent() >= self.options.tuning.frame_bytes() as u64 && self.connected.is_some() {
-            self.step(&[])?;
+            self.step()?;
         }
         Ok(())
-    }
-
-    /// Sends a large message from the caller's memory, and copies the bytes that are not acknowledged when
-    /// all have been sent.
-    fn push_lent(&mut self, message: &[u8]) -> Result<(), Error> {
-        self.flow.lend(message.len());
-        let sent = self.work(message, |flow| flow.unsent() == 0);
-        let read = self.connected.as_mut().map_or(Ok(()), |connected| connected.read_acks(&mut self.flow));
-        self.flow.settle(message);
-        sent.and(read.or_else(|broken| self.lose(broken)))
     }
 
     /// Sends all messages pushed so far. The call waits while the receiver has no room for them.
@@ -189,7 +172,7 @@ impl Sender {
     /// The errors of [`Sender::push`].
     pub fn flush(&mut self) -> Result<(), Error> {
         self.counters.queued(self.flow.kept_bytes());
-        self.work(&[], |flow| flow.unsent() == 0)
+        self.work(|flow| flow.unsent() == 0)
     }
 
     /// Ends the stream, and waits until the receiver's user has received all of it.
@@ -198,7 +181,7 @@ impl Sender {
     /// The errors of [`Sender::push`].
     pub fn finish(mut self) -> Result<(), Error> {
         self.flow.finish();
-        self.work(&[], Outgoing::is_consumed)
+        self.work(Outgoing::is_consumed)
     }
 
     /// Asks for the receiver's time; the answer goes into [`Sender::clock`].
@@ -254,13 +237,12 @@ impl Sender {
         Ok(None)
     }
 
-    /// Sends, reads acknowledgements, and makes connections as needed, until `done` returns true. `lent` is
-    /// the message that is lent, if one is.
-    fn work(&mut self, lent: &[u8], done: impl Fn(&Outgoing) -> bool) -> Result<(), Error> {
+    /// Sends, reads acknowledgements, and makes connections as needed, until `done` returns true.
+    fn work(&mut self, done: impl Fn(&Outgoing) -> bool) -> Result<(), Error> {
         // The event for which `done` waits may arrive together with the end of the connection; then no new
         // connection is made.
         while !done(&self.flow) || self.is_within_a_frame() {
-            let obstacle = self.step(lent)?;
+            let obstacle = self.step()?;
             if done(&self.flow) && !self.is_within_a_frame() {
                 return Ok(());
             }
@@ -274,7 +256,7 @@ impl Sender {
     }
 
     /// Sends what can be sent without waiting.
-    fn step(&mut self, lent: &[u8]) -> Result<Obstacle, Error> {
+    fn step(&mut self) -> Result<Obstacle, Error> {
         if self.stop.is_asked() {
             return Err(Error::stopped());
         }
@@ -285,7 +267,7 @@ impl Sender {
             self.connected = None;
         }
         self.connect()?;
-        self.send(lent).or_else(|broken| self.lose(broken).map(|()| Obstacle::Connection))
+        self.send().or_else(|broken| self.lose(broken).map(|()| Obstacle::Connection))
     }
 
     /// Handles a failure: a broken connection is made again, and a violation of the protocol or a stop ends
@@ -301,7 +283,7 @@ impl Sender {
         }
     }
 
-    fn send(&mut self, lent: &[u8]) -> Result<Obstacle, Broken> {
+    fn send(&mut self) -> Result<Obstacle, Broken> {
         let Some(connected) = &mut self.connected else { return Ok(Obstacle::Connection) };
         let tuning = &self.options.tuning;
         if !self.flow.has_room() || self.flow.lacks_credit() || self.flow.is_ended() {
@@ -328,10 +310,10 @@ impl Sender {
             if connected.pending.is_none() {
                 let most = tuning.frame_bytes().min(allowed.saturating_sub(HEADER_BYTES).max(1));
                 let Some(piece) = self.flow.piece(most) else { continue };
-                connected.pending = Some(Pending::data(&self.flow, piece, tuning, lent));
+                connected.pending = Some(Pending::data(&self.flow, piece, tuning));
             }
             let Some(pending) = &mut connected.pending else { continue };
-            match pending.write(&mut connected.connection, &self.flow, allowed, lent) {
+            match pending.write(&mut connected.connection, &self.flow, allowed) {
                 Ok(bytes) => {
                     turn.spend(bytes as u64);
                     self.counters.wire(bytes);
@@ -546,11 +528,11 @@ impl Pending {
         Pending { piece: None, header: header.encode(), body: Body::Own(Vec::new()), written: 0 }
     }
 
-    fn data(flow: &Outgoing, piece: Piece, tuning: &Tuning, lent: &[u8]) -> Pending {
+    fn data(flow: &Outgoing, piece: Piece, tuning: &Tuning) -> Pending {
         let encoding = tuning.encoding();
         let flags = if piece.ack_wanted { ACK_WANTED } else { 0 };
         let plain = Header { flags, ..Header::new(Kind::Data, piece.offset, piece.bytes) };
-        match encode(encoding, flow.bytes(piece.offset, piece.bytes, lent)) {
+        match encode(encoding, flow.bytes(piece.offset, piece.bytes)) {
             Some(payload) => {
                 let header = Header { encoding, payload_bytes: payload.len(), ..plain };
                 Pending { piece: Some(piece), header: header.encode(), body: Body::Own(payload), written: 0 }
@@ -575,19 +557,13 @@ impl Pending {
     }
 
     /// Writes at most `most` bytes of the frame's bytes that are not written yet.
-    fn write(
-        &mut self,
-        connection: &mut Connection,
-        flow: &Outgoing,
-        most: usize,
-        lent: &[u8],
-    ) -> std::io::Result<usize> {
-        let [first, second, third] = match &self.body {
-            Body::Kept { offset, bytes } => flow.bytes(*offset, *bytes, lent),
-            Body::Own(payload) => [payload.as_slice(), &[], &[]],
+    fn write(&mut self, connection: &mut Connection, flow: &Outgoing, most: usize) -> std::io::Result<usize> {
+        let [first, second] = match &self.body {
+            Body::Kept { offset, bytes } => flow.bytes(*offset, *bytes),
+            Body::Own(payload) => [payload.as_slice(), &[]],
         };
         let (mut skip, mut left) = (self.written, most);
-        let pieces = [self.header.as_slice(), first, second, third].map(|piece| {
+        let pieces = [self.header.as_slice(), first, second].map(|piece| {
             let from = skip.min(piece.len());
             skip -= from;
             let bytes = left.min(piece.len() - from);

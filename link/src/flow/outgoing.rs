@@ -3,7 +3,6 @@
 use super::length;
 use crate::wire::{Ack, Violation, Welcome};
 use std::collections::VecDeque;
-use std::ops::Range;
 
 /// A piece of the stream that may be sent now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,9 +17,6 @@ pub(crate) struct Piece {
 #[derive(Debug)]
 pub(crate) struct Outgoing {
     kept: VecDeque<u8>,
-    /// The part of a lent message that is not acknowledged. A lent message follows the kept bytes, and its
-    /// bytes are in the caller's memory.
-    lent: Range<usize>,
     /// The most bytes that are kept; the message that exceeds this number is accepted, and no further one.
     capacity: usize,
     /// The offset of the first kept byte.
@@ -44,7 +40,6 @@ impl Outgoing {
     pub(crate) fn new(capacity: usize) -> Outgoing {
         Outgoing {
             kept: VecDeque::new(),
-            lent: 0..0,
             capacity,
             released: 0,
             sent: 0,
@@ -68,36 +63,20 @@ impl Outgoing {
 
     /// Appends a message. The caller has checked that there is room.
     pub(crate) fn push(&mut self, message: &[u8]) {
-        debug_assert!(!self.ended && self.lent.is_empty(), "the stream has ended, or a message is lent");
-        self.push_length(message.len());
+        debug_assert!(!self.ended, "the stream has ended");
+        let (prefix, bytes) = length(message.len() as u64);
+        self.kept.extend(&prefix[..bytes]);
         self.kept.extend(message);
-    }
-
-    fn push_length(&mut self, bytes: usize) {
-        let (prefix, prefix_bytes) = length(bytes as u64);
-        self.kept.extend(&prefix[..prefix_bytes]);
-    }
-
-    /// Appends a message of this length that stays in the caller's memory until [`Outgoing::settle`].
-    pub(crate) fn lend(&mut self, bytes: usize) {
-        self.push_length(bytes);
-        self.lent = 0..bytes;
-    }
-
-    /// Copies the part of the lent message that is not acknowledged, because the caller's memory is not
-    /// available any more.
-    pub(crate) fn settle(&mut self, lent: &[u8]) {
-        self.kept.extend(&lent[std::mem::take(&mut self.lent)]);
     }
 
     /// The offset after the last byte pushed.
     pub(crate) fn end(&self) -> u64 {
-        self.released + self.kept_bytes()
+        self.released + self.kept.len() as u64
     }
 
     /// The number of bytes that were pushed and not acknowledged, sent or not.
     pub(crate) fn kept_bytes(&self) -> u64 {
-        (self.kept.len() + self.lent.len()) as u64
+        self.kept.len() as u64
     }
 
     /// Ends the stream.
@@ -135,15 +114,8 @@ impl Outgoing {
         self.end_sent_ever = true;
     }
 
-    /// The next piece to send, of at most `bytes_max` bytes. A lent message is divided evenly, so its last
-    /// piece is not a short one.
+    /// The next piece to send, of at most `bytes_max` bytes.
     pub(crate) fn piece(&self, bytes_max: usize) -> Option<Piece> {
-        let bytes_max = match self.unsent() {
-            unsent @ 1.. if !self.lent.is_empty() => {
-                unsent.div_ceil(unsent.div_ceil(bytes_max as u64)) as usize
-            }
-            _ => bytes_max,
-        };
         let allowed = self.limit.saturating_sub(self.sent).min(self.unsent());
         let bytes = usize::try_from(allowed).unwrap_or(usize::MAX).min(bytes_max);
         let after = self.sent + bytes as u64;
@@ -156,20 +128,15 @@ impl Outgoing {
         self.unsent() > 0 && self.limit <= self.sent
     }
 
-    /// The bytes of the stream from `offset`, which are not acknowledged yet; `lent` is the message that is
-    /// lent, if one is.
-    pub(crate) fn bytes<'a>(&'a self, offset: u64, bytes: usize, lent: &'a [u8]) -> [&'a [u8]; 3] {
-        let (mut skip, mut left) = (usize::try_from(offset - self.released).unwrap(), bytes);
+    /// The bytes of the stream from `offset`, which are not acknowledged yet.
+    pub(crate) fn bytes(&self, offset: u64, bytes: usize) -> [&[u8]; 2] {
+        let from = usize::try_from(offset - self.released).unwrap();
         let (first, second) = self.kept.as_slices();
-        let pieces = [first, second, &lent[self.lent.clone()]].map(|piece| {
-            let from = skip.min(piece.len());
-            skip -= from;
-            let bytes = left.min(piece.len() - from);
-            left -= bytes;
-            &piece[from..from + bytes]
-        });
-        debug_assert_eq!((skip, left), (0, 0));
-        pieces
+        if from >= first.len() {
+            return [&second[from - first.len()..][..bytes], &[]];
+        }
+        let in_first = bytes.min(first.len() - from);
+        [&first[from..][..in_first], &second[..bytes - in_first]]
     }
 
     /// The piece was written to the connection.
@@ -208,9 +175,7 @@ impl Outgoing {
 
     fn take(&mut self, received: u64, consumed: u64, limit: u64) {
         let free = usize::try_from(received.min(self.end()) - self.released).unwrap();
-        let of_kept = free.min(self.kept.len());
-        self.kept.drain(..of_kept);
-        self.lent.start += free - of_kept;
+        self.kept.drain(..free);
         self.released += free as u64;
         self.consumed = consumed;
         self.limit = limit;

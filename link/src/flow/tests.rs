@@ -8,9 +8,6 @@ use std::collections::VecDeque;
 #[derive(Clone, Debug)]
 enum Step {
     Push(usize),
-    /// A message that stays in the sender's memory until the next message, or until it is settled.
-    Lend(usize),
-    Settle,
     Send(usize),
     /// The connection delivers this many of the frames (or acknowledgements) that are on their way.
     Deliver(usize),
@@ -23,8 +20,6 @@ enum Step {
 fn steps() -> impl Strategy<Value = Vec<Step>> {
     let step = prop_oneof![
         4 => (0_usize..600).prop_map(Step::Push),
-        2 => (0_usize..600).prop_map(Step::Lend),
-        1 => Just(Step::Settle),
         4 => (1_usize..400).prop_map(Step::Send),
         4 => (0_usize..4).prop_map(Step::Deliver),
         3 => (0_usize..6).prop_map(Step::Take),
@@ -43,8 +38,6 @@ struct Pair {
     frames: VecDeque<(u64, Vec<u8>, bool)>,
     acks: VecDeque<Ack>,
     pushed: Vec<Vec<u8>>,
-    /// The message that is lent; empty if none is.
-    lent: Vec<u8>,
     taken: usize,
 }
 
@@ -56,7 +49,6 @@ impl Pair {
             frames: VecDeque::new(),
             acks: VecDeque::new(),
             pushed: Vec::new(),
-            lent: Vec::new(),
             taken: 0,
         };
         pair.connect();
@@ -69,37 +61,17 @@ impl Pair {
         self.outgoing.resume(self.incoming.welcome()).unwrap();
     }
 
-    /// The next message, if there is room for it.
-    fn message(&mut self, bytes: usize) -> Option<Vec<u8>> {
-        self.settle();
-        let message: Vec<u8> = (0..bytes).map(|at| (self.pushed.len() * 31 + at) as u8).collect();
-        self.outgoing.has_room().then(|| {
-            self.pushed.push(message.clone());
-            message
-        })
-    }
-
     fn push(&mut self, bytes: usize) {
-        if let Some(message) = self.message(bytes) {
+        if self.outgoing.has_room() {
+            let message: Vec<u8> = (0..bytes).map(|at| (self.pushed.len() * 31 + at) as u8).collect();
             self.outgoing.push(&message);
+            self.pushed.push(message);
         }
-    }
-
-    fn lend(&mut self, bytes: usize) {
-        if let Some(message) = self.message(bytes) {
-            self.outgoing.lend(bytes);
-            self.lent = message;
-        }
-    }
-
-    fn settle(&mut self) {
-        self.outgoing.settle(&std::mem::take(&mut self.lent));
     }
 
     fn send(&mut self, most: usize) {
         let Some(piece) = self.outgoing.piece(most) else { return };
-        let bytes = self.outgoing.bytes(piece.offset, piece.bytes, &self.lent).concat();
-        assert!(bytes.len() == piece.bytes && bytes.len() <= most);
+        let bytes = self.outgoing.bytes(piece.offset, piece.bytes).concat();
         self.outgoing.mark_sent(piece);
         self.frames.push_back((piece.offset, bytes, piece.ack_wanted));
     }
@@ -146,8 +118,6 @@ proptest! {
         for step in steps {
             match step {
                 Step::Push(bytes) => pair.push(bytes),
-                Step::Lend(bytes) => pair.lend(bytes),
-                Step::Settle => pair.settle(),
                 Step::Send(most) => pair.send(most),
                 Step::Deliver(count) => (0..count).for_each(|round| pair.deliver(round % 2 == 0)),
                 Step::Take(count) => _ = (0..count).filter(|_| pair.take()).count(),
@@ -166,7 +136,6 @@ proptest! {
             let kept = pair.outgoing.kept_bytes();
             prop_assert!(kept <= (capacity + 600 + 2) as u64, "{} of {}", kept, capacity);
         }
-        pair.settle();
         pair.outgoing.finish();
         let mut idle = 0;
         while pair.taken < pair.pushed.len() {
@@ -203,7 +172,6 @@ proptest! {
         for step in steps {
             match step {
                 Step::Push(bytes) => pair.push(bytes),
-                Step::Lend(bytes) => pair.lend(bytes),
                 Step::Send(most) => pair.send(most),
                 _ => pair.deliver(true),
             }
@@ -217,8 +185,8 @@ proptest! {
             prop_assert_eq!(pair.outgoing.end(), end);
             prop_assert!(pair.outgoing.unsent() <= end && kept <= end);
             if let Some(piece) = pair.outgoing.piece(100) {
-                let bytes = pair.outgoing.bytes(piece.offset, piece.bytes, &pair.lent);
-                prop_assert_eq!(bytes.concat().len(), piece.bytes);
+                let bytes = pair.outgoing.bytes(piece.offset, piece.bytes);
+                prop_assert_eq!(bytes[0].len() + bytes[1].len(), piece.bytes);
             }
         }
     }
@@ -266,25 +234,6 @@ fn a_stream_does_not_end_within_a_message() {
     incoming.finish(3).unwrap();
     assert_eq!(incoming.next(), Err(Violation::Damaged));
     assert!(!incoming.is_finished());
-}
-
-#[test]
-fn the_last_piece_of_a_lent_message_is_not_short() {
-    let mut outgoing = Outgoing::new(1000);
-    outgoing.resume(Welcome { received: 0, consumed: 0, limit: 10_000 }).unwrap();
-    outgoing.lend(1000);
-    let mut sizes = Vec::new();
-    while let Some(piece) = outgoing.piece(500) {
-        sizes.push(piece.bytes);
-        outgoing.mark_sent(piece);
-    }
-    // With the length before it, the message has 1002 bytes.
-    assert_eq!(sizes, [334, 334, 334]);
-    outgoing.acknowledged(Ack { received: 900, consumed: 0, limit: 10_000 }).unwrap();
-    let message: Vec<u8> = (0..1000_u32).map(|at| at as u8).collect();
-    outgoing.settle(&message);
-    assert_eq!(outgoing.kept_bytes(), 102, "only what is not acknowledged is copied");
-    assert_eq!(outgoing.bytes(900, 102, &[]).concat(), message[898..]);
 }
 
 #[test]

@@ -2,22 +2,19 @@
 //! output.
 
 use super::{Encoding, PAYLOAD_BYTES_MAX, Violation};
-use std::borrow::Cow;
 
 /// The compression level of Zstandard: 1 is the fastest of its usual levels.
 const ZSTD_LEVEL: i32 = 1;
 
 /// The compressed pieces; `None` if compression does not make them shorter.
-pub(crate) fn encode(encoding: Encoding, pieces: [&[u8]; 3]) -> Option<Vec<u8>> {
-    let compress: fn(&[u8]) -> Option<Vec<u8>> = match encoding {
+pub(crate) fn encode(encoding: Encoding, pieces: [&[u8]; 2]) -> Option<Vec<u8>> {
+    let plain_bytes = pieces[0].len() + pieces[1].len();
+    let plain = if pieces[1].is_empty() { pieces[0].into() } else { std::borrow::Cow::from(pieces.concat()) };
+    let encoded = match encoding {
         Encoding::Plain => return None,
-        Encoding::Lz4 => |plain| Some(lz4_flex::block::compress(plain)),
-        Encoding::Zstd => |plain| zstd::bulk::compress(plain, ZSTD_LEVEL).ok(),
+        Encoding::Lz4 => lz4_flex::block::compress(&plain),
+        Encoding::Zstd => zstd::bulk::compress(&plain, ZSTD_LEVEL).ok()?,
     };
-    let plain_bytes = pieces.iter().map(|piece| piece.len()).sum();
-    let whole = pieces.iter().find(|piece| piece.len() == plain_bytes);
-    let plain = whole.map_or_else(|| Cow::from(pieces.concat()), |piece| Cow::from(*piece));
-    let encoded = compress(&plain)?;
     if encoded.len() + 4 >= plain_bytes {
         return None;
     }
