@@ -107,6 +107,9 @@ fn patterns<'a>(arguments: &'a Arguments, attachment: &Attachment) -> Vec<(&'a s
     timed.chain(counted).chain(by_caller).collect()
 }
 
+/// What is asked of each function.
+type Wishes = Vec<(Function, Wish)>;
+
 /// What was asked in terms of registers, for each function once, and the reasons why functions that only a
 /// pattern named are left out.
 fn settled(
@@ -114,7 +117,7 @@ fn settled(
     arguments: &Arguments,
     attachment: &Attachment,
     signatures: &mut Signatures,
-) -> Result<(Vec<(Function, Wish)>, Vec<String>), Failure> {
+) -> Result<(Wishes, Vec<String>), Failure> {
     let is_shown = |wish: &Wish| wish.keep.is_some_and(|keep| keep.which != Which::Every);
     let has_values = |asked: &&Asked| {
         let (wish, conditions) = (&asked.wish, asked.set.is_some() || arguments.when.is_some());
@@ -123,7 +126,7 @@ fn settled(
     let typed: Vec<&Function> = asked.iter().filter(has_values).map(|asked| &asked.function).collect();
     signatures.look(attachment, &typed);
     let from = arguments.from.as_ref().map(|from| range(attachment, from)).transpose()?;
-    let mut wishes: Vec<(Function, Wish)> = Vec::new();
+    let mut wishes = Wishes::new();
     let mut refused = Vec::new();
     for Asked { function, wish, set, is_named } in &mut asked {
         let is_known = wishes.iter().any(|(other, _)| other.address == function.address);
