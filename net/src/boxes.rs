@@ -153,6 +153,15 @@ impl Boxes {
     /// # Errors
     /// No library was loaded from this file, it cannot be loaded now, or it has a box whose name is taken.
     pub fn reload(&self, path: &Path) -> Result<Boxes, Error> {
+        self.replace(path, path)
+    }
+
+    /// The registry with the library at `path` replaced by the one in the file `by`, as
+    /// [`Boxes::reload`] replaces it by its present file.
+    ///
+    /// # Errors
+    /// The errors of [`Boxes::reload`].
+    pub fn replace(&self, path: &Path, by: &Path) -> Result<Boxes, Error> {
         let wanted = path.canonicalize().unwrap_or_else(|_| path.to_owned());
         if !self.libraries.iter().any(|library| library.path() == wanted) {
             let loaded: Vec<String> =
@@ -169,7 +178,7 @@ impl Boxes {
             EntryOf::Library(entry) => entry.library().path() != wanted,
             EntryOf::Program(_) => true,
         });
-        others.with_library(Library::load(path, Loading::Replaceable)?, path)
+        others.with_library(Library::load(by, Loading::Replaceable)?, by)
     }
 
     /// Marks the libraries of this registry that `by` does not contain as unused, so that these libraries may

@@ -13,7 +13,7 @@
 //! # Ok::<(), Vec<thalweg_net::syntax::Diagnostic>>(())
 //! ```
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::boxes::{Boxes, EntryOf};
@@ -102,6 +102,19 @@ impl Network {
             Some(_) => None,
             None => self.resolved.box_use(id).command(),
         }
+    }
+
+    /// The files of the libraries that the network's boxes come from, each once.
+    pub(crate) fn libraries(&self) -> Vec<PathBuf> {
+        let mut files: Vec<PathBuf> = Vec::new();
+        for seats in self.implementations.iter().flatten() {
+            let EntryOf::Library(entry) = seats.current() else { continue };
+            let file = entry.library().path();
+            if !files.iter().any(|other| other == file) {
+                files.push(file.to_owned());
+            }
+        }
+        files
     }
 
     pub(crate) fn implementation(&self, id: BoxId) -> &Arc<Seats> {

@@ -268,7 +268,10 @@ impl Guest {
             }
             other => match &mut self.session {
                 Some(session) => {
-                    let answer = session.ask(other, head.clone(), blob);
+                    let answer = match other {
+                        "renew" | "reload" => session.change(&self.shared, other, head),
+                        _ => session.ask(other, head.clone(), blob),
+                    };
                     if other == "close" {
                         // The session is removed before the answer is sent, so nothing of it is left when the
                         // answer arrives.
@@ -370,24 +373,30 @@ impl SessionHere {
     }
 
     fn open(&mut self, shared: &Shared, head: &Value) -> Result<Value, Refused> {
+        if head["allow_exec"] == json!(true) && !shared.options.allow_exec {
+            return Err(Refused::new(
+                "it was started without --allow-exec, so boxes may not run the commands that they are",
+            ));
+        }
+        let (answer, _) = self.change(shared, "open", head)?;
+        let space = answer["space"].as_str().filter(|_| head["keep"] != json!(true));
+        self.space = space.map(PathBuf::from);
+        Ok(answer)
+    }
+
+    /// Sends a request about the network or its libraries, with the paths of the libraries in place of their
+    /// hashes.
+    fn change(&mut self, shared: &Shared, what: &str, head: &Value) -> Result<(Value, Vec<u8>), Refused> {
         let mut libraries = Vec::new();
         for hash in head["libraries"].as_array().into_iter().flatten().filter_map(Value::as_str) {
             let path = shared.store.find(hash);
             libraries
                 .push(path.ok_or_else(|| Refused::new(format!("it has no library with the hash {hash}")))?);
         }
-        if head["allow_exec"] == json!(true) && !shared.options.allow_exec {
-            return Err(Refused::new(
-                "it was started without --allow-exec, so boxes may not run the commands that they are",
-            ));
-        }
         let mut with = head.clone();
         with["libraries"] = json!(libraries);
         with["folder"] = json!(self.folder);
-        let (answer, _) = self.ask("open", with, &[])?;
-        let space = answer["space"].as_str().filter(|_| head["keep"] != json!(true));
-        self.space = space.map(PathBuf::from);
-        Ok(answer)
+        self.ask(what, with, &[])
     }
 
     fn ask(&mut self, what: &str, with: Value, blob: &[u8]) -> Result<(Value, Vec<u8>), Refused> {

@@ -6,7 +6,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::Receiver as Places;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use thalweg_link::{
@@ -23,6 +23,8 @@ use crate::watched::{Direction, WatchedEnds};
 const PATIENCE: Duration = Duration::from_secs(3600);
 /// How long a node that opens a part on this node may take to send its first message after it connected.
 const FIRST_MESSAGE: Duration = Duration::from_secs(10);
+/// How long a network that has ended may still wait for parts that other nodes open.
+const CLOSING: Duration = Duration::from_secs(20);
 /// The bytes of the first message's head: the number of the node, the number of the link back.
 const HEAD_BYTES: usize = 16;
 
@@ -38,6 +40,8 @@ pub(crate) struct Fabric {
     addresses: OnceLock<Vec<Option<Address>>>,
     /// The links that other processes open to this process.
     places: Mutex<Places<Place>>,
+    /// Whether the present network waits for no more parts that other nodes open, and its notification.
+    closed: (Mutex<bool>, Condvar),
     next: AtomicU64,
     sending: Ports,
     receiving: Ports,
@@ -76,6 +80,7 @@ impl Fabric {
             listener,
             addresses: OnceLock::new(),
             places: Mutex::new(places),
+            closed: (Mutex::new(false), Condvar::new()),
             next: AtomicU64::new(0),
             sending: Ports::new(8, 0),
             receiving: Ports::new(8, 0),
@@ -155,12 +160,31 @@ impl Fabric {
         self.listener.close(self.session);
     }
 
+    /// Accepts parts again, for the network that follows the one that has ended.
+    pub(crate) fn reopen(&self) -> Result<(), String> {
+        self.close();
+        let (closed, notified) = &self.closed;
+        let closed = closed.lock().unwrap_or_else(PoisonError::into_inner);
+        // A network that still waited would take the parts of the next one.
+        let waited = notified.wait_timeout_while(closed, CLOSING, |closed| !*closed);
+        let (mut closed, timeout) = waited.unwrap_or_else(PoisonError::into_inner);
+        if timeout.timed_out() {
+            return Err(format!("the network before did not end within {} s", CLOSING.as_secs()));
+        }
+        *closed = false;
+        *self.places.lock().unwrap_or_else(PoisonError::into_inner) = self.listener.unplaced(self.session);
+        Ok(())
+    }
+
     /// Waits for the next part that another node opens on this node.
     pub(crate) fn opened(self: &Arc<Self>) -> Option<Opened> {
         loop {
-            let place = {
-                let places = self.places.lock().unwrap_or_else(PoisonError::into_inner);
-                places.recv().ok()?
+            let place = self.places.lock().unwrap_or_else(PoisonError::into_inner).recv();
+            let Ok(place) = place else {
+                let (closed, notified) = &self.closed;
+                *closed.lock().unwrap_or_else(PoisonError::into_inner) = true;
+                notified.notify_all();
+                return None;
             };
             // A peer that sends no valid opening has disconnected, or is no node of the session; it is
             // ignored.

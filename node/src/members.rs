@@ -1,8 +1,10 @@
 //! The nodes of a session, as the process that began it sees them. The process that began the session sends
 //! the nodes the network and libraries, polls their state, and reports what is lost with a node.
 
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{self, Receiver, Sender};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -68,6 +70,8 @@ pub struct MembersPlan {
     pub settings: Vec<(String, String)>,
     /// Whether failed records keep their values exactly as they came.
     pub exact_failures: bool,
+    /// Whether commands may replace the network and its libraries while the session lasts.
+    pub replaceable: bool,
 }
 
 /// A node that was lost.
@@ -122,15 +126,44 @@ pub struct Members {
     on_lost: OnLost,
     /// The nodes that are connected, until the session begins and takes them.
     reached: Mutex<Vec<Reached>>,
-    watching: Mutex<Vec<JoinHandle<()>>>,
+    watching: Mutex<Vec<Watching>>,
+    /// The hashes of the libraries' files, as the nodes have them.
+    hashes: Mutex<HashMap<PathBuf, String>>,
     shared: Arc<Watched>,
 }
 
 /// A connected node that has all libraries.
 struct Reached {
-    known: Known,
-    channel: Channel,
+    talk: Talk,
     libraries: Vec<String>,
+}
+
+/// The control connection to a node.
+struct Talk {
+    known: Known,
+    cluster: Cluster,
+    channel: Channel,
+}
+
+impl Talk {
+    /// Sends a request that the node may take long to carry out. The wait for the answer lasts at most
+    /// [`OPENING`], and only as long as the node still accepts new connections.
+    fn ask_long(&mut self, what: &str, with: Value) -> Result<Value, Refused> {
+        let until = Instant::now() + OPENING;
+        let Talk { known, cluster, channel } = self;
+        let goes_on = || Instant::now() < until && cluster.connect(known).is_ok();
+        channel.ask_while(what, with, goes_on).map(|(answer, _)| answer)
+    }
+}
+
+/// A request of the run to a node, which the thread that watches the node makes.
+type Request = Box<dyn FnOnce(&mut Watch) -> Result<(), Refused> + Send>;
+
+/// A node that is watched.
+struct Watching {
+    node: usize,
+    requests: Sender<Request>,
+    thread: JoinHandle<()>,
 }
 
 /// The state that the threads which watch nodes share.
@@ -142,7 +175,11 @@ struct Watched {
     did: Mutex<Vec<Did>>,
     /// Faults on nodes besides failed records: failed tasks, and lines of box programs that answer no record.
     faults: Mutex<Vec<String>>,
+    /// The fingerprints of the networks that the nodes have, by the node's number.
+    fingerprints: Mutex<HashMap<usize, String>>,
     is_ending: AtomicBool,
+    /// The number of networks that were sent to nodes, for the names of their folders.
+    number: AtomicU64,
 }
 
 /// A panic under these locks leaves every step either done or not begun.
@@ -176,6 +213,8 @@ impl Members {
         }
         let libraries: Vec<(PathBuf, String)> =
             plan.libraries.iter().map(|named| library(named)).collect::<Result<_, _>>()?;
+        let canonical = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
+        let hashes = libraries.iter().map(|(path, hash)| (canonical(path), hash.clone())).collect();
         let mut names = vec![HERE.to_owned()];
         let mut reached = Vec::new();
         for node in &known {
@@ -188,8 +227,7 @@ impl Members {
             }
             names.push(name);
             reached.push(Reached {
-                known: node.clone(),
-                channel,
+                talk: Talk { known: node.clone(), cluster: plan.cluster.clone(), channel },
                 libraries: libraries.iter().map(|(_, hash)| hash.clone()).collect(),
             });
         }
@@ -203,7 +241,8 @@ impl Members {
         }
         let session = random::<16>().map_err(Error::run_of)?;
         let token = random::<32>().map_err(Error::run_of)?;
-        let host = reached.first().map_or_else(|| "127.0.0.1".to_owned(), |node| node.channel.local_host());
+        let host =
+            reached.first().map_or_else(|| "127.0.0.1".to_owned(), |node| node.talk.channel.local_host());
         let fabric = Fabric::new(0, names.clone(), session, token, &host).map_err(Error::run)?;
         let map = Map {
             shares_out: plan.placement.is_empty(),
@@ -220,6 +259,7 @@ impl Members {
             on_lost,
             reached: Mutex::new(reached),
             watching: Mutex::default(),
+            hashes: Mutex::new(hashes),
             shared: Arc::default(),
         }))
     }
@@ -241,8 +281,9 @@ impl Members {
         locked(&self.shared.faults).clone()
     }
 
-    /// The request by which a node opens its parts of the network.
-    fn opening(&self, here: usize, session: &Session, reached: &Reached) -> Result<Value, String> {
+    /// The request by which a node opens its parts of the network. The libraries are the hashes of their
+    /// files.
+    fn opening(&self, here: usize, session: &Session, libraries: &[String]) -> Result<Value, String> {
         let sources = session.sources();
         let main = sources.first().ok_or("the network has no text")?.path();
         let folder = main.parent().unwrap_or(Path::new(""));
@@ -255,7 +296,9 @@ impl Members {
         Ok(json!({
             "main": main.file_name().unwrap_or_default().to_string_lossy(),
             "files": files,
-            "libraries": reached.libraries,
+            "libraries": libraries,
+            "replaceable": plan.replaceable,
+            "number": self.shared.number.fetch_add(1, Ordering::Relaxed),
             "allow_exec": plan.allow_exec,
             "names": self.names,
             "here": here,
@@ -274,45 +317,42 @@ impl Members {
         }))
     }
 
-    /// Sends a request that a node carries out before the run begins. The wait for the answer lasts at most
-    /// [`OPENING`], and only as long as the node still accepts new connections.
-    fn ask_opening(&self, node: &mut Reached, what: &str, with: Value) -> Result<(Value, Vec<u8>), Refused> {
-        let until = Instant::now() + OPENING;
-        let Reached { known, channel, .. } = node;
-        channel.ask_while(what, with, || Instant::now() < until && self.plan.cluster.connect(known).is_ok())
+    fn try_begin(&self, session: Session) -> Result<(), String> {
+        let is_first = locked(&self.watching).is_empty();
+        if is_first { self.begin_first(session) } else { self.begin_again(session) }
     }
 
-    fn try_begin(&self, session: Session) -> Result<(), String> {
+    fn begin_first(&self, session: Session) -> Result<(), String> {
         self.fabric.declare(session.space())?;
         let mut reached = std::mem::take(&mut *locked(&self.reached));
         let mut addresses = vec![self.fabric.address()];
         let fingerprint = format!("{:016x}", session.fingerprint());
         for (at, node) in reached.iter_mut().enumerate() {
             let name = &self.names[at + 1];
-            let opening = self.opening(at + 1, &session, node)?;
-            let asked = self.ask_opening(node, "open", opening);
-            let (opened, _) = asked.map_err(|refused| format!("node {name}: {}", refused.why))?;
+            let opening = self.opening(at + 1, &session, &node.libraries)?;
+            let asked = node.talk.ask_long("open", opening);
+            let opened = asked.map_err(|refused| format!("node {name}: {}", refused.why))?;
             if opened["fingerprint"] != json!(fingerprint) {
-                return Err(format!(
-                    "node {name} reads the network as another one (its version of thalweg, or a library of the same name): all nodes \
-                     need the same"
-                ));
+                return Err(format!("node {name} {OTHER_NETWORK}"));
             }
+            locked(&self.shared.fingerprints).insert(at + 1, fingerprint.clone());
             addresses.push(opened["address"].as_str().unwrap_or_default().to_owned());
         }
         for (at, node) in reached.iter_mut().enumerate() {
-            let met = self.ask_opening(node, "meet", json!({ "addresses": addresses }));
+            let met = node.talk.ask_long("meet", json!({ "addresses": addresses }));
             met.map_err(|refused| format!("node {}: {}", self.names[at + 1], refused.why))?;
-            node.channel.set_patience(Some(self.plan.lease)).map_err(|error| error.to_string())?;
+            node.talk.channel.set_patience(Some(self.plan.lease)).map_err(|error| error.to_string())?;
         }
         self.fabric.meet(addresses.iter().map(|address| address.parse::<Address>().ok()).collect());
         *locked(&self.shared.session) = Some(session);
         let mut watching = locked(&self.watching);
-        for (at, Reached { channel, .. }) in reached.into_iter().enumerate() {
+        for (at, Reached { talk, .. }) in reached.into_iter().enumerate() {
+            let (requests, asked) = mpsc::channel();
             let watch = Watch {
                 node: at + 1,
                 name: self.names[at + 1].clone(),
-                channel,
+                talk,
+                asked,
                 lease: self.plan.lease,
                 fabric: self.fabric.clone(),
                 shared: self.shared.clone(),
@@ -320,11 +360,125 @@ impl Members {
                 losses_sent: 0,
             };
             let thread = std::thread::Builder::new().name(format!("node {}", watch.name));
-            watching.push(thread.spawn(move || watch.run()).map_err(|error| error.to_string())?);
+            let thread = thread.spawn(move || watch.run()).map_err(|error| error.to_string())?;
+            watching.push(Watching { node: at + 1, requests, thread });
         }
         Ok(())
     }
+
+    /// Begins again after the network has ended, with the same network or another one.
+    fn begin_again(&self, session: Session) -> Result<(), String> {
+        let fingerprint = format!("{:016x}", session.fingerprint());
+        let stale: Vec<usize> = {
+            let known = locked(&self.shared.fingerprints);
+            (1..self.names.len()).filter(|node| known.get(node) != Some(&fingerprint)).collect()
+        };
+        if !stale.is_empty() {
+            let libraries: Vec<(PathBuf, String)> =
+                session.libraries().iter().map(|path| self.hashed(path)).collect::<Result<_, _>>()?;
+            let hashes: Vec<String> = libraries.iter().map(|(_, hash)| hash.clone()).collect();
+            let opening =
+                |&node: &usize| self.opening(node, &session, &hashes).map(|opening| (node, opening));
+            let openings: HashMap<usize, Value> = stale.iter().map(opening).collect::<Result<_, _>>()?;
+            self.each(&stale, move |watch| {
+                for (path, hash) in &libraries {
+                    send_library(&mut watch.talk.channel, path, hash)?;
+                }
+                let renewed = watch.talk.ask_long("renew", openings[&watch.node].clone())?;
+                let got = renewed["fingerprint"].as_str().unwrap_or_default().to_owned();
+                let is_same = got == fingerprint;
+                locked(&watch.shared.fingerprints).insert(watch.node, got);
+                if is_same { Ok(()) } else { Err(Refused::new(OTHER_NETWORK)) }
+            })?;
+        }
+        self.fabric.reopen()?;
+        *locked(&self.shared.session) = Some(session);
+        Ok(())
+    }
+
+    /// A library's file and the hash under which the nodes have it.
+    fn hashed(&self, path: &Path) -> Result<(PathBuf, String), String> {
+        if let Some(hash) = locked(&self.hashes).get(path) {
+            return Ok((path.to_owned(), hash.clone()));
+        }
+        let hash = hash_of(path).map_err(|error| format!("cannot read {}: {error}", path.display()))?;
+        locked(&self.hashes).insert(path.to_owned(), hash.clone());
+        Ok((path.to_owned(), hash))
+    }
+
+    /// Makes a request to each of these nodes, at the same time. When the method returns, all have answered.
+    ///
+    /// # Errors
+    /// The first refusal, in the order of the nodes. A lost node refuses.
+    fn each(
+        &self,
+        nodes: &[usize],
+        work: impl Fn(&mut Watch) -> Result<(), Refused> + Send + Sync + 'static,
+    ) -> Result<(), String> {
+        let work = Arc::new(work);
+        let mut asked = Vec::new();
+        for watching in locked(&self.watching).iter().filter(|watching| nodes.contains(&watching.node)) {
+            let ((answer, answered), work) = (mpsc::channel(), work.clone());
+            let request: Request = Box::new(move |watch| {
+                let done = work(watch);
+                // An error is ignored: the receiver waits until it has the answer.
+                let _ = answer.send(done.clone());
+                done
+            });
+            // If the node is lost, its thread has ended, and the request is dropped with the answer's sender.
+            let _ = watching.requests.send(request);
+            watching.thread.thread().unpark();
+            asked.push((watching.node, answered));
+        }
+        let mut refused = Ok(());
+        for (node, answered) in asked {
+            let why = match answered.recv() {
+                Ok(Ok(())) => continue,
+                Ok(Err(Refused { why, .. })) => why,
+                Err(_) => "it is lost".to_owned(),
+            };
+            refused = refused.and(Err(format!("node {}: {why}", self.names[node])));
+        }
+        refused
+    }
+
+    /// The nodes that are not lost.
+    fn living(&self) -> Vec<usize> {
+        let losses = locked(&self.shared.losses);
+        (1..self.names.len()).filter(|node| losses.iter().all(|(lost, _)| lost != node)).collect()
+    }
+
+    fn try_reload(&self, library: &Path) -> Result<(), String> {
+        let failed = |error| format!("cannot read {}: {error}", library.display());
+        let path = library.canonicalize().map_err(failed)?;
+        // A library that no node has is only in this process.
+        let Some(old) = locked(&self.hashes).get(&path).cloned() else { return Ok(()) };
+        let new = hash_of(&path).map_err(failed)?;
+        let done = Arc::<Mutex<Vec<usize>>>::default();
+        let (noted, file, from, to) = (done.clone(), path.clone(), old.clone(), new.clone());
+        let reloaded = self.each(&self.living(), move |watch| {
+            send_library(&mut watch.talk.channel, &file, &to)?;
+            watch.talk.ask_long("reload", json!({"libraries": [from, to]}))?;
+            locked(&noted).push(watch.node);
+            Ok(())
+        });
+        if reloaded.is_err() {
+            // The nodes have the old file still. An error is ignored: the node is lost then, or has the new
+            // library, whose boxes have the same signatures.
+            let done = std::mem::take(&mut *locked(&done));
+            let _ = self.each(&done, move |watch| {
+                watch.talk.ask_long("reload", json!({"libraries": [new, old]})).map(drop)
+            });
+            return reloaded;
+        }
+        locked(&self.hashes).insert(path, new);
+        Ok(())
+    }
 }
+
+/// The reason why a node cannot take part that has another network.
+const OTHER_NETWORK: &str = "reads the network as another one (its version of thalweg, or a library of the same name): all nodes \
+                     need the same";
 
 impl Elsewhere for Members {
     fn here(&self) -> usize {
@@ -371,9 +525,23 @@ impl Elsewhere for Members {
         self.fabric.close();
     }
 
+    fn rest(&self) {
+        // The parts have ended, so each node has all failures, which it reports when it is polled. An error is
+        // ignored: a lost node reports no failures any more.
+        let _ = self.each(&self.living(), |watch| {
+            while watch.poll("poll")?.1 {}
+            Ok(())
+        });
+        *locked(&self.shared.session) = None;
+    }
+
+    fn reload(&self, library: &Path) -> Result<(), String> {
+        self.try_reload(library)
+    }
+
     fn end(&self) {
         self.shared.is_ending.store(true, Ordering::Release);
-        for thread in locked(&self.watching).drain(..) {
+        for Watching { thread, .. } in locked(&self.watching).drain(..) {
             thread.thread().unpark();
             // A panic of the thread was reported by the thread itself.
             let _ = thread.join();
@@ -387,7 +555,9 @@ impl Elsewhere for Members {
 struct Watch {
     node: usize,
     name: String,
-    channel: Channel,
+    talk: Talk,
+    /// The requests of the run to the node.
+    asked: Receiver<Request>,
     lease: Duration,
     fabric: Arc<Fabric>,
     shared: Arc<Watched>,
@@ -401,26 +571,23 @@ impl Watch {
         let mut answered = Instant::now();
         loop {
             self.fabric.look();
+            while let Ok(request) = self.asked.try_recv() {
+                match self.carry_out(request) {
+                    Err(refused) if refused.is_broken => return self.lose(&refused, answered),
+                    _ => answered = Instant::now(),
+                }
+            }
             let is_ending = self.shared.is_ending.load(Ordering::Acquire);
-            let losses: Vec<(usize, String)> = locked(&self.shared.losses)
-                .iter()
-                .skip(self.losses_sent)
-                .map(|(node, loss)| (*node, loss.why.clone()))
-                .collect();
-            self.losses_sent += losses.len();
-            let what = if is_ending { "end" } else { "poll" };
-            let asked = json!({"lost": losses, "lease_ms": self.lease.as_millis() as u64});
-            match self.channel.ask(what, asked, &[]) {
-                Ok((answer, failures)) => {
+            match self.poll(if is_ending { "end" } else { "poll" }) {
+                Ok((answer, more)) => {
                     answered = Instant::now();
-                    self.take(&answer, &failures);
                     if answer.get("ended").is_some() {
                         self.conclude(&answer["ended"]);
                         // The answer is ignored: the session's process on the node ends in any case.
-                        let _ = self.channel.ask("close", json!({}), &[]);
+                        let _ = self.talk.channel.ask("close", json!({}), &[]);
                         return;
                     }
-                    if !failures.is_empty() {
+                    if more {
                         continue;
                     }
                 }
@@ -428,6 +595,30 @@ impl Watch {
             }
             std::thread::park_timeout(ASK_EVERY);
         }
+    }
+
+    /// Carries out a request, for which the node may need longer than the lease.
+    fn carry_out(&mut self, request: Request) -> Result<(), Refused> {
+        let broken = |error: std::io::Error| Refused { why: error.to_string(), is_broken: true };
+        self.talk.channel.set_patience(Some(OPENING)).map_err(broken)?;
+        let done = request(self);
+        self.talk.channel.set_patience(Some(self.lease)).map_err(broken)?;
+        done
+    }
+
+    /// Asks the node what has happened, and handles the answer; returns the answer, and whether there may be
+    /// more failures.
+    fn poll(&mut self, what: &str) -> Result<(Value, bool), Refused> {
+        let losses: Vec<(usize, String)> = locked(&self.shared.losses)
+            .iter()
+            .skip(self.losses_sent)
+            .map(|(node, loss)| (*node, loss.why.clone()))
+            .collect();
+        self.losses_sent += losses.len();
+        let asked = json!({"lost": losses, "lease_ms": self.lease.as_millis() as u64});
+        let (answer, failures) = self.talk.channel.ask(what, asked, &[])?;
+        self.take(&answer, &failures);
+        Ok((answer, !failures.is_empty()))
     }
 
     /// Handles failed records, and lines of box programs that answer no record.

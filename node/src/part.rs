@@ -6,7 +6,7 @@ use std::io;
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::sync::mpsc::{Receiver, TryRecvError};
+use std::sync::mpsc::{Receiver, TryRecvError, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -16,8 +16,9 @@ use thalweg_exec::{Mode, Options, Runtime};
 use thalweg_host::{Error, chain, libraries, settings};
 use thalweg_link::Address;
 use thalweg_net::crash::CrashWatch;
+use thalweg_net::library::unload_unused;
 use thalweg_net::run::{Elsewhere, Opened, Serving, Session, StartOptions, Ways};
-use thalweg_net::{Loading, Network, RecordError, StrayLine};
+use thalweg_net::{Boxes, Loading, Network, RecordError, StrayLine};
 use thalweg_space::reader::SpaceReader;
 use thalweg_space::{Space, SpaceOptions};
 
@@ -28,6 +29,9 @@ use crate::placement::Placement;
 /// The most failed records in one answer.
 const FAILURES_MAX: usize = 1000;
 
+/// The longest time for which a reload waits, before it answers, until calls of the old library have
+/// returned.
+const CALLS_MAX: Duration = Duration::from_secs(2);
 /// How long parts may take to end when the process that began the session has ended its own. A task that
 /// waits longer waits for a process that has ended.
 const ENDING_MAX: Duration = Duration::from_secs(5);
@@ -100,6 +104,10 @@ struct Part {
     runtime: Option<Runtime>,
     space: Space,
     keep: bool,
+    /// The network whose parts run here, and its boxes.
+    program: Program,
+    map: Map,
+    options: StartOptions,
     errors: Receiver<RecordError>,
     strays: Receiver<StrayLine>,
     /// Failures that did not fit into the last answer.
@@ -109,6 +117,32 @@ struct Part {
     /// When the end of the session was first asked for.
     ending_since: Option<Instant>,
     _crash_watch: CrashWatch,
+}
+
+/// A network as the process that began the session sent it.
+struct Program {
+    network: Network,
+    boxes: Boxes,
+    /// The libraries' files.
+    libraries: Vec<PathBuf>,
+}
+
+impl Program {
+    /// Writes the texts into a new folder inside the session's folder, and reads the network.
+    fn read(asked: &Value) -> Result<Program, Error> {
+        let text = |key: &str| asked[key].as_str().unwrap_or_default();
+        let is = |key: &str| asked[key] == json!(true);
+        let folder = Path::new(text("folder")).join(asked["number"].as_u64().unwrap_or_default().to_string());
+        write_files(&folder, &asked["files"])?;
+        let libraries: Vec<PathBuf> = texts(&asked["libraries"]).into_iter().map(PathBuf::from).collect();
+        let loading = if is("replaceable") { Loading::Replaceable } else { Loading::Stays };
+        let mut boxes = libraries::load(&libraries, loading)?;
+        if is("allow_exec") {
+            boxes.allow_commands();
+        }
+        let network = Network::load(&folder.join(text("main")), &boxes).map_err(Error::text)?;
+        Ok(Program { network, boxes, libraries })
+    }
 }
 
 fn texts(value: &Value) -> Vec<String> {
@@ -133,14 +167,7 @@ impl Part {
     fn try_open(asked: &Value) -> Result<(Part, Value), Error> {
         let text = |key: &str| asked[key].as_str().unwrap_or_default();
         let is = |key: &str| asked[key] == json!(true);
-        let folder = PathBuf::from(text("folder"));
-        write_files(&folder, &asked["files"])?;
-        let paths: Vec<PathBuf> = texts(&asked["libraries"]).into_iter().map(PathBuf::from).collect();
-        let mut boxes = libraries::load(&paths, Loading::Stays)?;
-        if is("allow_exec") {
-            boxes.allow_commands();
-        }
-        let network = Network::load(&folder.join(text("main")), &boxes).map_err(Error::text)?;
+        let program = Program::read(asked)?;
         let names = texts(&asked["names"]);
         let here = asked["here"].as_u64().unwrap_or_default() as usize;
         let session = unhex(text("session")).ok_or_else(|| Error::usage("the session has no number"))?;
@@ -152,23 +179,20 @@ impl Part {
             shares_out: is("shares_out"),
             gives_back: is("gives_back"),
         };
-        let space = space(asked, &format!("{}@{name}", network.name()))?;
+        let space = space(asked, &format!("{}@{name}", program.network.name()))?;
         fabric.declare(Some(&space)).map_err(Error::run)?;
         let runtime = runtime(asked, &space)?;
         let crash_watch = CrashWatch::new(space.path())
             .map_err(|error| Error::run("cannot watch for crashes of boxes").because(error))?;
-        let fingerprint = Arc::new(Mutex::new(0));
-        let there = There { fabric: fabric.clone(), map, fingerprint: fingerprint.clone() };
         let options = StartOptions { exact_failures: is("exact_failures"), ..StartOptions::default() };
-        let Serving { errors, strays } =
-            network.serve(&runtime, options, Arc::new(there)).map_err(Error::run_of)?;
+        let (Serving { errors, strays }, fingerprint) =
+            serve(&program, (&runtime, options), &fabric, map.clone())?;
         runtime.start();
         set(&pairs(&asked["settings"]), &space)?;
         fabric.look();
-        let fingerprint = *fingerprint.lock().unwrap_or_else(PoisonError::into_inner);
         let answer = json!({
             "address": fabric.address(),
-            "fingerprint": format!("{fingerprint:016x}"),
+            "fingerprint": fingerprint,
             "space": space.path().to_string_lossy(),
         });
         let part = Part {
@@ -176,6 +200,9 @@ impl Part {
             runtime: Some(runtime),
             space,
             keep: is("keep"),
+            program,
+            map,
+            options,
             errors,
             strays,
             waiting: VecDeque::new(),
@@ -198,6 +225,8 @@ impl Part {
                 self.fabric.meet(texts(&asked["addresses"]).into_iter().map(address).collect());
                 Ok((json!({}), Vec::new()))
             }
+            "renew" => self.renew(asked).map(|answer| (answer, Vec::new())).map_err(|error| refuse(&error)),
+            "reload" => self.reload(asked).map(|answer| (answer, Vec::new())).map_err(|error| refuse(&error)),
             "poll" => Ok(self.poll()),
             "end" => {
                 self.end();
@@ -208,9 +237,51 @@ impl Part {
         }
     }
 
+    /// Serves the parts of another network, in place of the one that has ended.
+    fn renew(&mut self, asked: &Value) -> Result<Value, Error> {
+        let program = Program::read(asked)?;
+        let runtime = self.runtime.as_ref().ok_or_else(|| Error::run("the session ends"))?;
+        self.fabric.reopen().map_err(Error::run)?;
+        let (serving, fingerprint) =
+            serve(&program, (runtime, self.options), &self.fabric, self.map.clone())?;
+        (self.errors, self.strays) = (serving.errors, serving.strays);
+        let name = &self.fabric.names()[self.fabric.here()];
+        // An error is ignored, because the name in the space is only shown to observers.
+        let _ = self.space.rename(&format!("{}@{name}", program.network.name()));
+        self.program = program;
+        Ok(json!({"fingerprint": fingerprint}))
+    }
+
+    /// Replaces a library by another file, in all parts.
+    fn reload(&mut self, asked: &Value) -> Result<Value, Error> {
+        let files = texts(&asked["libraries"]);
+        let [old, new] = files.as_slice() else {
+            return Err(Error::usage("a reload names a library and its replacement"));
+        };
+        let Program { network, boxes, libraries } = &mut self.program;
+        // The network may have no box of this library.
+        let Some(library) = libraries.iter_mut().find(|library| library.as_path() == Path::new(old)) else {
+            return Ok(json!({}));
+        };
+        let replaced = boxes.replace(Path::new(old), Path::new(new)).map_err(Error::run_of)?;
+        let replacement = network.reload(boxes, &replaced, Some(&self.space)).map_err(Error::run_of)?;
+        (*boxes, *library) = (replaced, new.into());
+        let (sender, finished) = channel();
+        let replace = move || {
+            replacement.finish();
+            // An error is ignored, because the receiver is dropped after the timeout.
+            let _ = sender.send(());
+        };
+        let thread = std::thread::Builder::new().name("reload".into()).spawn(replace);
+        thread.map_err(|error| Error::run("cannot start a thread").because(error))?;
+        let is_finished = finished.recv_timeout(CALLS_MAX).is_ok();
+        Ok(json!({"finished": is_finished}))
+    }
+
     /// What happened since the last call: failed records as bytes, each after its length, and other reports
     /// as JSON.
     fn poll(&mut self) -> (Value, Vec<u8>) {
+        unload_unused();
         let mut over = false;
         while self.waiting.len() < FAILURES_MAX {
             match self.errors.try_recv() {
@@ -278,6 +349,20 @@ impl Part {
             }
         }));
     }
+}
+
+/// Starts to serve the parts of a network; returns the network's fingerprint, too.
+fn serve(
+    program: &Program,
+    (runtime, options): (&Runtime, StartOptions),
+    fabric: &Arc<Fabric>,
+    map: Map,
+) -> Result<(Serving, String), Error> {
+    let fingerprint = Arc::new(Mutex::new(0));
+    let there = There { fabric: fabric.clone(), map, fingerprint: fingerprint.clone() };
+    let serving = program.network.serve(runtime, options, Arc::new(there)).map_err(Error::run_of)?;
+    let fingerprint = *fingerprint.lock().unwrap_or_else(PoisonError::into_inner);
+    Ok((serving, format!("{fingerprint:016x}")))
 }
 
 /// The session that a network on a node other than 0 gets.

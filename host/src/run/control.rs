@@ -8,12 +8,13 @@
 //! channels.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
 
 use thalweg_exec::Runtime;
 use thalweg_net::library::unload_unused;
-use thalweg_net::run::StartOptions;
+use thalweg_net::run::{Elsewhere, StartOptions};
 use thalweg_net::{Boxes, Loading, Network, Running};
 use thalweg_space::Space;
 use thalweg_space::mailbox::{Mailbox, Received};
@@ -47,6 +48,8 @@ pub(super) struct Control {
     boxes: Boxes,
     network: Network,
     limits: StartOptions,
+    /// The other nodes that the network runs on, if there are any.
+    elsewhere: Option<Arc<dyn Elsewhere>>,
     path: PathBuf,
     interrupt: Interrupt,
     orders: Sender<Order>,
@@ -70,6 +73,7 @@ impl Control {
         space: &Space,
         runtime: &Runtime,
         (network, limits, path, boxes): (Network, StartOptions, &Path, Boxes),
+        elsewhere: Option<Arc<dyn Elsewhere>>,
         failures: Sender<Failing>,
         interrupt: Interrupt,
     ) -> Result<(Control, Reached), Error> {
@@ -83,6 +87,7 @@ impl Control {
             boxes,
             network,
             limits,
+            elsewhere,
             path,
             interrupt,
             orders,
@@ -247,6 +252,11 @@ impl Control {
             |error: thalweg_net::Error| Error::run(format!("{}; the boxes before go on", chain(&error)));
         let boxes = self.boxes.reload(library).map_err(refused)?;
         let replacement = self.network.reload(&self.boxes, &boxes, runtime.space()).map_err(refused)?;
+        if let Some(elsewhere) = &self.elsewhere {
+            elsewhere
+                .reload(library)
+                .map_err(|why| Error::run(format!("{why}; the boxes before go on, on all nodes")))?;
+        }
         self.boxes = boxes;
         let (sender, finished) = channel();
         let replace = move || {
@@ -284,7 +294,11 @@ impl Control {
     fn empty(&mut self) -> Result<(), Error> {
         self.let_rest()?;
         self.send(Order::Close)?;
+        let mut rests_elsewhere = false;
         while !self.written || !self.reported {
+            if self.written && !std::mem::replace(&mut rests_elsewhere, self.written) {
+                self.elsewhere.iter().for_each(|elsewhere| elsewhere.rest());
+            }
             self.receive_progress(PATIENCE);
             if self.source_ended || self.is_over {
                 return Err(Error::run(ENDING));
@@ -296,7 +310,7 @@ impl Control {
     /// Starts the new network in place of the one that has ended.
     fn open(&mut self, runtime: &Runtime) -> Result<(), Error> {
         let Running { input, output, errors, strays } =
-            self.network.start_with(runtime, self.limits).map_err(Error::run_of)?;
+            self.network.start_on(runtime, self.limits, self.elsewhere.clone()).map_err(Error::run_of)?;
         runtime.start();
         (self.written, self.reported) = (false, false);
         self.failures.send(Failing { errors, strays }).map_err(|_| Error::run(ENDING))?;

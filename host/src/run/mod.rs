@@ -219,7 +219,9 @@ impl Run {
         let _ = failures.send(Failing { errors, strays });
         let (control, valve, outputs, progress) = if plan.control {
             let program = (network, limits, plan.network.as_path(), boxes);
-            let (control, reached) = Control::new(&space, &runtime, program, failures, interrupt.clone())?;
+            let stop = interrupt.clone();
+            let (control, reached) =
+                Control::new(&space, &runtime, program, elsewhere.clone(), failures, stop)?;
             (Some(control), Some(reached.valve), Some(reached.outputs), Some(reached.progress))
         } else {
             drop(failures);

@@ -162,7 +162,8 @@ impl Network {
             Arc::new(Shared { program, failures, strays: strays_out, limits, nodes, unfold_replica });
         if let Some(elsewhere) = elsewhere {
             let sources = self.resolved.sources.clone().into();
-            let session = Session { shared: shared.clone(), sources, space: space.cloned() };
+            let libraries = self.libraries().into();
+            let session = Session { shared: shared.clone(), sources, space: space.cloned(), libraries };
             elsewhere.begin(session).map_err(Error::new)?;
         }
         Ok((shared, Serving { errors, strays }))

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use thalweg_host::amount::time;
-use thalweg_host::{LiveRun, RunCommand, libraries};
+use thalweg_host::{LiveRun, RunCommand, libraries, spaces};
 
 use thalweg_space::lease::Terms;
 
@@ -140,9 +140,24 @@ fn send_for(
     patience: &Patience,
     terminal: Terminal,
 ) -> Result<(), Failure> {
-    let run = LiveRun::find(space)?.called("thalweg");
-    let result = run.command_for(command, patience.timeout, lease.terms())?.result;
-    print_result(&lease.with_time(result), terminal)
+    let Some(session) = spaces::session(space)? else {
+        let run = LiveRun::find(space)?.called("thalweg");
+        let result = run.command_for(command, patience.timeout, lease.terms())?.result;
+        return print_result(&lease.with_time(result), terminal);
+    };
+    // The process that began a run has its sources, and commands the parts on nodes, which are named
+    // NETWORK@NODE.
+    let mut runs = LiveRun::of_session(&session)?;
+    runs.retain(|(called, _)| !called.contains('@'));
+    if runs.is_empty() {
+        return Err(Failure::Usage(format!("no process of the session {} runs", session.display())));
+    }
+    for (called, run) in runs {
+        let run = run.called("thalweg");
+        let result = run.command_for(command, patience.timeout, lease.terms())?.result;
+        print_result(&lease.with_time(format!("{called}: {result}")), terminal)?;
+    }
+    Ok(())
 }
 
 /// Prints the result of a command.

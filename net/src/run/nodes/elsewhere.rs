@@ -7,6 +7,7 @@
 //! crate that runs the nodes implements [`Elsewhere`].
 
 use std::fmt;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use thalweg_space::Space;
@@ -48,8 +49,9 @@ pub trait Elsewhere: Send + Sync + fmt::Debug {
     /// be returned if the part keeps order.
     fn gives_back(&self) -> bool;
 
-    /// Announces that the network is about to start. Called once, before the methods that open parts and wait
-    /// for them.
+    /// Announces that the network is about to start, before the methods that open parts and wait for them are
+    /// called. Called again, after [`Elsewhere::rest`], when another network, or the same one again, starts in
+    /// place of the one that has ended.
     ///
     /// # Errors
     /// Another node cannot take part; the text gives the reason.
@@ -67,6 +69,19 @@ pub trait Elsewhere: Send + Sync + fmt::Debug {
     /// Announces that all records have left the network, so no more parts will be opened on this node:
     /// [`Elsewhere::opened`] ends.
     fn close(&self);
+
+    /// Announces that the network has ended and another one may begin. When this method returns, all failures
+    /// on the other nodes were reported. Called only on the node with the inputs and outputs.
+    fn rest(&self) {}
+
+    /// Replaces a library of boxes by its present file on the other nodes. Called only on the node with the
+    /// inputs and outputs.
+    ///
+    /// # Errors
+    /// A node refuses the library; the text gives the reason, and all nodes go on with the old library.
+    fn reload(&self, library: &Path) -> Result<(), String> {
+        Err(format!("{} cannot be replaced on other nodes", library.display()))
+    }
 
     /// Announces that all tasks of this node have ended, and waits for the other nodes. When this method
     /// returns, all failures on the other nodes were reported.
@@ -137,9 +152,15 @@ pub struct Session {
     pub(in crate::run) shared: Arc<Shared>,
     pub(in crate::run) sources: Arc<[Arc<Source>]>,
     pub(in crate::run) space: Option<Space>,
+    pub(in crate::run) libraries: Arc<[PathBuf]>,
 }
 
 impl Session {
+    /// The files of the libraries that the network's boxes come from.
+    pub fn libraries(&self) -> &[PathBuf] {
+        &self.libraries
+    }
+
     /// The space of the network's runtime, if it has one.
     pub fn space(&self) -> Option<&Space> {
         self.space.as_ref()

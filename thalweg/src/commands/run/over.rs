@@ -65,12 +65,6 @@ impl Over {
             }
             return Ok(None);
         }
-        if plan.control {
-            return Err(Failure::Usage(
-                "--control cannot be had with --nodes yet: another network would not reach the nodes"
-                    .to_owned(),
-            ));
-        }
         let cluster = Cluster::open(self.cluster.as_deref())?;
         let nodes = match self.all_nodes {
             true => {
@@ -104,6 +98,7 @@ impl Over {
                 gather: plan.session.clone(),
                 settings: plan.settings.clone(),
                 exact_failures: plan.dead_letters.is_some(),
+                replaceable: plan.control,
             },
             Arc::new(move |loss| {
                 print_stderr!("error[E0804]: {loss}");
