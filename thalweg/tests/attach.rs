@@ -344,10 +344,14 @@ fn processes_are_found_by_their_session() {
     let mut command = thalweg(folder.path(), &["attach", &target.pid(), "--count", "work"]);
     command.env("THALWEG_SESSION", &session).stdout(Stdio::null()).stderr(Stdio::null());
     let mut attaching = command.spawn().expect("thalweg starts");
-    let functions = || ran(folder.path(), &["functions", "shop", "main", "--json"]);
-    until("the session has a process", || functions().status.success());
-    let printed = text(&functions().stdout);
-    assert!(printed.contains("\"module\":\"thalweg\""), "{printed}");
+    // Nothing is attached to the attaching process, which is the one of the session: the error names it.
+    let expected = format!("process {} is not attached to", attaching.id());
+    let mut stderr = String::new();
+    until("the session has a process", || {
+        stderr = text(&ran(folder.path(), &["detach", "shop"]).stderr);
+        !stderr.contains("no session with one")
+    });
+    assert!(stderr.contains(&expected), "{stderr}");
     assert!(ran(folder.path(), &["detach", &target.pid()]).status.success());
     assert!(attaching.wait().expect("it ends").success());
 }

@@ -172,7 +172,9 @@ int main(int argc, char **argv)
         else if (!strncmp(line, "state ", 6)) {
             set_state(atol(line + 6));
             printf("set\n");
-        } else if (!strcmp(line, "quit\n"))
+        } else if (!strcmp(line, "exec\n"))
+            return execv(argv[0], argv);
+        else if (!strcmp(line, "quit\n"))
             break;
         fflush(stdout);
     }
