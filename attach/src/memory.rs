@@ -460,12 +460,14 @@ fn open_names(process: &Process) -> impl Iterator<Item = String> {
     open_files(process).map(|(_, name)| name)
 }
 
-/// The target's descriptors of the files of attachments, with the files' names.
+/// The target's descriptors of the files of attachments, with the files' names. If the target is itself
+/// attached to another process, its files of that attachment are its own.
 fn open_files(process: &Process) -> impl Iterator<Item = (u64, String)> + use<> {
+    let own = process.identity;
     let list = std::fs::read_dir(process.proc("fd")).into_iter().flatten().flatten();
-    list.filter_map(|entry| {
+    list.filter_map(move |entry| {
         let target = std::fs::read_link(entry.path()).ok()?;
-        let target = target.to_str().filter(|target| is_ours(target))?;
+        let target = target.to_str().filter(|target| is_ours(target) && maker(target) != Some(own))?;
         Some((entry.file_name().to_str()?.parse().ok()?, target.to_owned()))
     })
 }
