@@ -99,8 +99,9 @@ fn claimed(target: Identity) -> Option<Claim> {
             Claimed::By(by) => {
                 let process = Process::open(target.pid).ok()?;
                 let found = Found::in_target(&process).ok()?;
-                let is_anew =
-                    found.is_none_or(|found| found.maker.is_some_and(|maker| by == Some(maker.pid)));
+                // The killed process still has the claim until the kernel has closed all of its files.
+                let is_anew = !by.is_some_and(is_ending)
+                    && found.is_none_or(|found| found.maker.is_some_and(|maker| by == Some(maker.pid)));
                 if is_anew || begin.elapsed() > PATIENCE {
                     return None;
                 }
@@ -108,6 +109,11 @@ fn claimed(target: Identity) -> Option<Claim> {
         }
         std::thread::sleep(Duration::from_millis(5));
     }
+}
+
+/// Whether a process is ending: its memory is gone, which is given back before its files are closed.
+fn is_ending(pid: i32) -> bool {
+    std::fs::read(format!("/proc/{pid}/maps")).map_or(true, |maps| maps.is_empty())
 }
 
 /// The last complete text: each text ends with a zero byte.
