@@ -1,6 +1,8 @@
 //! Programs with probes in C, C++ and Rust: `thalweg calls` agrees with the calls that the programs write
 //! themselves.
 
+mod slow_reader;
+
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
@@ -9,6 +11,7 @@ use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
+use slow_reader::{processor_time, read_slowly};
 use tempfile::TempDir;
 
 fn root() -> PathBuf {
@@ -393,28 +396,6 @@ fn a_program_whose_reader_is_killed_goes_on() {
             assert!(calls["lost"].as_u64().unwrap() > 0, "{name}, {full}");
         }
     }
-}
-
-/// The processor time of a process so far.
-fn processor_time(process: u32) -> Duration {
-    let text = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap();
-    // The fields after the program's name begin with the state; utime and stime, in hundredths of a second,
-    // are the 11th and 12th after it.
-    let fields: Vec<&str> = text.rsplit_once(')').unwrap().1.split_whitespace().collect();
-    let ticks: u64 = fields[11].parse::<u64>().unwrap() + fields[12].parse::<u64>().unwrap();
-    Duration::from_millis(10 * ticks)
-}
-
-/// Reads the events of a space slowly for a while, and returns the number of events read.
-fn read_slowly(space: &Path, long: Duration) -> usize {
-    let space = thalweg_space::reader::SpaceReader::open(space).unwrap();
-    let mut events = space.events().consuming();
-    let (begun, mut read) = (Instant::now(), 0);
-    while begun.elapsed() < long {
-        read += events.poll(1000, &mut |_| {}).unwrap();
-        std::thread::sleep(Duration::from_micros(500));
-    }
-    read
 }
 
 /// Two threads that wait for a slow reader most of the time take little processor time.

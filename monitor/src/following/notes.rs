@@ -81,14 +81,7 @@ pub(crate) fn notes(report: &Report, given: &[Note], structure: &Structure) -> V
             format!("Messages are not conserved in {} (listed under broken).", counted(broken, "stream")),
         );
     }
-    if window.state != State::Running && !window.partial && measures_shares(report) {
-        note(
-            BY_SHARES,
-            "This verdict follows from shares of time alone; `thalweg diagnose` also predicts what changes of this run \
-             gain, and names another limit where its relief gains clearly more."
-                .to_owned(),
-        );
-    }
+    notes.extend(by_shares(report));
     notes
 }
 
@@ -96,9 +89,14 @@ pub(crate) fn notes(report: &Report, given: &[Note], structure: &Structure) -> V
 /// predicted.
 pub(crate) const BY_SHARES: &str = "by_shares";
 
-/// Whether the report has the time that tasks took, from which effects of changes are predicted.
-fn measures_shares(report: &Report) -> bool {
-    report.tasks.iter().any(|task| task.work.busy_ns.is_some())
+/// The note on the verdict of a run that has ended, if the report has the time that tasks took, from which
+/// effects of changes are predicted.
+fn by_shares(report: &Report) -> Option<Note> {
+    let measures_time = report.tasks.iter().any(|task| task.work.busy_ns.is_some());
+    let has_ended = report.window.state != State::Running && !report.window.partial;
+    let text = "This verdict follows from shares of time alone; `thalweg diagnose` also predicts what changes of this \
+                run gain, and names another limit where its relief gains clearly more.";
+    (has_ended && measures_time).then(|| Note { code: BY_SHARES.to_owned(), text: text.to_owned() })
 }
 
 /// A note that names an account of the report that does not add up, if there is one.
