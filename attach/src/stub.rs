@@ -178,8 +178,8 @@ impl Assembler {
         }
     }
 
-    /// Appends jumps, taken if a call is not to be counted, whose targets [`Assembler::all_land`] sets. `slot`
-    /// is the offset of the return address from the stack pointer. Clobbers rax and the flags.
+    /// Appends jumps, which are taken if a call is not to be counted; [`Assembler::all_land`] sets their
+    /// targets. `slot` is the offset of the return address from the stack pointer. Clobbers rax and the flags.
     fn unless(&mut self, only: Only, slot: u8) -> Vec<usize> {
         let mut past = Vec::new();
         if let Some((first, last)) = only.from {

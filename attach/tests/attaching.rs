@@ -484,7 +484,7 @@ fn points_are_taken_away_and_renewed_and_their_values_changed() {
     }
 }
 
-/// Calls whose first argument, a `long`, compares with this number.
+/// Calls with a first argument, a `long`, that compares with this number.
 fn first(is: Comparison, value: u64) -> Only {
     let argument = Argument { place: Place::Integer(0), form: Form::Signed(8) };
     Only { when: Some(Condition { argument, is, value }), from: None }

@@ -34,7 +34,7 @@ pub mod xml;
 pub use boxes::Boxes;
 pub use error::Error;
 pub use library::Loading;
-pub use network::Network;
+pub use network::{CALLS_MAX, Network};
 pub use run::{RecordError, Running, StrayLine};
 pub use thalweg_box::Value;
 pub use wire::WireError;

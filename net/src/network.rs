@@ -15,6 +15,8 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::mpsc::{Receiver, channel};
+use std::time::Duration;
 
 use crate::boxes::{Boxes, EntryOf};
 use crate::check::{self, BoxId, Checked, Resolved};
@@ -152,6 +154,10 @@ impl Network {
     }
 }
 
+/// The longest time for which a program should wait, after a replacement of libraries has begun, until calls of
+/// the old libraries have returned.
+pub const CALLS_MAX: Duration = Duration::from_secs(2);
+
 /// A prepared replacement of libraries.
 #[derive(Debug)]
 pub struct Replacement {
@@ -168,5 +174,21 @@ impl Replacement {
         let Replacement { replaced, before, boxes } = self;
         before.replaced(&boxes);
         replaced.into_iter().for_each(|(seats, entry)| seats.replace(entry));
+    }
+
+    /// Does what [`Replacement::finish`] does on a thread of its own; the receiver gets a message when that has
+    /// ended.
+    ///
+    /// # Errors
+    /// When no thread can be started.
+    pub fn finish_apart(self) -> std::io::Result<Receiver<()>> {
+        let (sender, finished) = channel();
+        let replace = move || {
+            self.finish();
+            // An error is ignored, because the receiver may have been dropped after a time limit.
+            let _ = sender.send(());
+        };
+        std::thread::Builder::new().name("reload".into()).spawn(replace)?;
+        Ok(finished)
     }
 }

@@ -6,7 +6,7 @@ use std::io;
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::sync::mpsc::{Receiver, TryRecvError, channel};
+use std::sync::mpsc::{Receiver, TryRecvError};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -18,7 +18,7 @@ use thalweg_link::Address;
 use thalweg_net::crash::CrashWatch;
 use thalweg_net::library::unload_unused;
 use thalweg_net::run::{Elsewhere, Opened, Serving, Session, StartOptions, Ways};
-use thalweg_net::{Boxes, Loading, Network, RecordError, StrayLine};
+use thalweg_net::{Boxes, CALLS_MAX, Loading, Network, RecordError, StrayLine};
 use thalweg_space::reader::SpaceReader;
 use thalweg_space::{Space, SpaceOptions};
 
@@ -29,9 +29,6 @@ use crate::placement::Placement;
 /// The most failed records in one answer.
 const FAILURES_MAX: usize = 1000;
 
-/// The longest time for which a reload waits, before it answers, until calls of the old library have
-/// returned.
-const CALLS_MAX: Duration = Duration::from_secs(2);
 /// How long parts may take to end when the process that began the session has ended its own. A task that
 /// waits longer waits for a process that has ended.
 const ENDING_MAX: Duration = Duration::from_secs(5);
@@ -266,14 +263,8 @@ impl Part {
         let replaced = boxes.replace(Path::new(old), Path::new(new)).map_err(Error::run_of)?;
         let replacement = network.reload(boxes, &replaced, Some(&self.space)).map_err(Error::run_of)?;
         (*boxes, *library) = (replaced, new.into());
-        let (sender, finished) = channel();
-        let replace = move || {
-            replacement.finish();
-            // An error is ignored, because the receiver is dropped after the timeout.
-            let _ = sender.send(());
-        };
-        let thread = std::thread::Builder::new().name("reload".into()).spawn(replace);
-        thread.map_err(|error| Error::run("cannot start a thread").because(error))?;
+        let finished = replacement.finish_apart();
+        let finished = finished.map_err(|error| Error::run("cannot start a thread").because(error))?;
         let is_finished = finished.recv_timeout(CALLS_MAX).is_ok();
         Ok(json!({"finished": is_finished}))
     }

@@ -3,6 +3,8 @@
 #![allow(clippy::print_stdout, reason = "says what is skipped, and prints the rates")]
 
 mod attached;
+#[path = "../../attach/tests/started/code.rs"]
+mod code;
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -13,6 +15,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use attached::{ran, text};
+use code::code_of;
 use thalweg_chance::Chance;
 
 const CLIENTS: u64 = 8;
@@ -150,22 +153,6 @@ impl Server {
         }
         Some(server)
     }
-
-    /// The code of the program and its libraries.
-    fn code(&self) -> Vec<(String, Vec<u8>)> {
-        let maps = std::fs::read_to_string(format!("/proc/{}/maps", self.0.id())).expect("maps");
-        let memory = std::fs::File::open(format!("/proc/{}/mem", self.0.id())).expect("memory");
-        let code = maps.lines().filter(|line| line.contains("r-xp") && line.contains('/'));
-        let read = code.map(|line| {
-            let (begin, end) =
-                line.split(' ').next().and_then(|range| range.split_once('-')).expect("a range");
-            let [begin, end] = [begin, end].map(|text| u64::from_str_radix(text, 16).expect("a number"));
-            let mut bytes = vec![0; (end - begin) as usize];
-            std::os::unix::fs::FileExt::read_exact_at(&memory, &mut bytes, begin).expect("code");
-            (line.to_owned(), bytes)
-        });
-        read.collect()
-    }
 }
 
 impl Drop for Server {
@@ -187,7 +174,7 @@ fn session(kind: Kind) {
     };
     let folder = tempfile::tempdir().expect("a folder");
     let pid = server.0.id().to_string();
-    let code = server.code();
+    let code = code_of(server.0.id());
     let clients = Clients::start(kind, port);
     let wait = || std::thread::sleep(Duration::from_secs(2));
     let ((), before) = clients.rate(wait);
@@ -222,7 +209,7 @@ fn session(kind: Kind) {
     assert!(sizes.iter().any(|(size, calls)| *size > READ_MAX / 2 && *calls > 0), "{changed:?}");
     let ((), after) = clients.rate(wait);
     let exchanges = clients.end();
-    assert!(server.code() == code, "the code is as before");
+    assert!(code_of(server.0.id()) == code, "the code is as before");
     println!(
         "{kind:?}: {exchanges} values set and got by {CLIENTS} clients, none wrong; a second: {before:.0} before, \
          {counting:.0} with reads counted, {timing:.0} timed with their sizes and results (threads stopped for {stopped}), \

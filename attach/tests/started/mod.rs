@@ -1,8 +1,12 @@
 //! Targets: small programs that are compiled once and answer commands.
 
+mod code;
+
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+
+use code::code_of;
 
 /// Compiles one of `tests/programs` with these options; `None` where there is no compiler.
 #[allow(dead_code, reason = "a test may compile its programs itself")]
@@ -69,21 +73,10 @@ impl Target {
         self.answer()
     }
 
-    /// The lines of `/proc/PID/maps` for code from files, each with the bytes of the code in memory.
+    /// The code of the target and its libraries, by [`code_of`].
     #[allow(dead_code, reason = "the benchmark has its own questions")]
     pub(crate) fn code(&self) -> Vec<(String, Vec<u8>)> {
-        let maps = std::fs::read_to_string(format!("/proc/{}/maps", self.pid())).expect("maps");
-        let memory = std::fs::File::open(format!("/proc/{}/mem", self.pid())).expect("memory");
-        let code = maps.lines().filter(|line| line.contains("r-xp") && line.contains('/'));
-        let read = code.map(|line| {
-            let (begin, end) =
-                line.split(' ').next().and_then(|range| range.split_once('-')).expect("a range");
-            let [begin, end] = [begin, end].map(|text| u64::from_str_radix(text, 16).expect("a number"));
-            let mut bytes = vec![0; (end - begin) as usize];
-            std::os::unix::fs::FileExt::read_exact_at(&memory, &mut bytes, begin).expect("code");
-            (line.to_owned(), bytes)
-        });
-        read.collect()
+        code_of(self.pid())
     }
 }
 

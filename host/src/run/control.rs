@@ -9,13 +9,13 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
 use std::time::{Duration, Instant};
 
 use thalweg_exec::Runtime;
 use thalweg_net::library::unload_unused;
 use thalweg_net::run::{Elsewhere, StartOptions};
-use thalweg_net::{Boxes, Loading, Network, Running};
+use thalweg_net::{Boxes, CALLS_MAX, Loading, Network, Running};
 use thalweg_space::Space;
 use thalweg_space::mailbox::{Mailbox, Received};
 
@@ -33,9 +33,6 @@ use crate::libraries;
 const IDLE: Duration = Duration::from_millis(5);
 /// The interval at which the main thread checks whether the run has ended.
 const PATIENCE: Duration = Duration::from_millis(50);
-/// The longest time for which a reload waits, before it answers, until calls of the old library have
-/// returned.
-const CALLS_MAX: Duration = Duration::from_secs(2);
 
 /// The commands that are undone when their lease ends, in groups of commands that undo each other. When the
 /// lease of a `drain` ends, the sources read again.
@@ -258,14 +255,8 @@ impl Control {
                 .map_err(|why| Error::run(format!("{why}; the boxes before go on, on all nodes")))?;
         }
         self.boxes = boxes;
-        let (sender, finished) = channel();
-        let replace = move || {
-            replacement.finish();
-            // An error is ignored, because the receiver is dropped after the timeout.
-            let _ = sender.send(());
-        };
-        let thread = std::thread::Builder::new().name("reload".into()).spawn(replace);
-        thread.map_err(|error| Error::run("cannot start a thread").because(error))?;
+        let finished = replacement.finish_apart();
+        let finished = finished.map_err(|error| Error::run("cannot start a thread").because(error))?;
         let deadline = Instant::now() + CALLS_MAX;
         loop {
             match finished.recv_timeout(PATIENCE) {

@@ -2,8 +2,8 @@
 //!
 //! To wake a thread that sleeps on another processor takes 20 to 50 µs on a virtual machine, longer than most
 //! answers take. A receiver therefore looks again a few times, and leaves the processor to other threads
-//! between two looks. A receiver whose looks find nothing looks less and less often, so waiting for a slow
-//! sender costs no processor time.
+//! between two looks. A receiver that finds nothing looks less and less often, so waiting for a slow sender costs
+//! almost no processor time.
 
 use std::time::{Duration, Instant};
 

@@ -254,8 +254,8 @@ fn is_ordered(model: &Model, task: usize) -> bool {
     model.tasks[task].reads == Reads::AsRecorded && model.inputs(task).len() > 1
 }
 
-/// The network whose tasks are placed as they would be in another run with the same settings. Replicas that
-/// the runtime moved, or tasks that the user moved, need not be where such a run would place them.
+/// The network with its tasks placed as another run with the same settings would place them: that run would not
+/// move replicas or tasks as the runtime or the user did in this one.
 pub(super) fn placed_anew(model: &Model) -> Model {
     let mut anew = model.clone();
     place_anew(&mut anew, model.runtime.workers, is_in_turn(model));
@@ -266,7 +266,7 @@ impl Change {
     /// Whether a predicted gain says something. A loss by fewer workers does not: if fewer threads run, each
     /// message takes less time (hyperthreads, caches, memory and spin locks are shared by fewer), which a
     /// recording does not show, so the true loss is smaller by an unknown amount. In each of 20 measured
-    /// changes to fewer workers whose predicted flow differed from the measured flow by 3 % or more, the
+    /// changes to fewer workers with a predicted flow that differed from the measured flow by 3 % or more, the
     /// measured flow was higher.
     pub(super) fn is_known(&self, model: &Model, gain: f64) -> bool {
         !matches!(self, Change::Workers { workers } if *workers < model.runtime.workers && gain < -NO_LOSS)

@@ -30,7 +30,7 @@
 //!   change tried is to make that box faster. Replicas of a box that sleeps for a lock or in `read` are not
 //!   tried.
 //! - A change with which tasks are placed anew (another number of workers or mapper, replicas, no places)
-//!   gains only what it gains beyond another run of the unchanged network, whose tasks are placed anew as
+//!   gains only what it gains beyond another run of the unchanged network, in which tasks are placed anew as
 //!   well. Tasks that are created during the run are placed as the runtime does: replicas of a split where
 //!   there is time for them, stages of a star on the worker of the star.
 //! - A loss by fewer workers is not predicted: with fewer threads each message takes less time, by an amount

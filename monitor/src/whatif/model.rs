@@ -58,7 +58,7 @@ pub(super) enum Origin {
     Replica,
 }
 
-/// The parts of a network whose tasks are created during the run.
+/// The stars and splits of a network: their tasks are created during the run.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Unfolding {
     stars: HashSet<String>,

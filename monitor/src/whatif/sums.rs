@@ -250,7 +250,7 @@ mod tests {
         assert!(waiting.answer.refused.is_some(), "half of the time nobody works");
     }
 
-    /// A star on worker 0 whose two stages have a box that is asleep, and a box on worker 1.
+    /// A star of two stages on worker 0, each with a box that is asleep, and a box on worker 1.
     fn star() -> Report {
         let mut report = report([0.45, 0.5, 0.1]);
         let names = ["net/star/w[0]", "net/star/w[1]", "net/c"];
