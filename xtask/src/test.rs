@@ -132,6 +132,12 @@ const STEPS: &[Step] = &[
         run: attach,
         long: true,
     },
+    Step {
+        name: "tuning",
+        what: "a tuner that is killed a hundred times while it tunes a run",
+        run: tuning,
+        long: true,
+    },
     Step { name: "bench", what: "the benchmarks build (this compiles our rivals)", run: bench, long: true },
 ];
 
@@ -500,6 +506,10 @@ fn attach(count: &mut Count) -> Result<()> {
     long_test(count, "thalweg-attach", "attaching")?;
     long_test(count, "thalweg", "attach")?;
     long_test(count, "thalweg", "attach_server")
+}
+
+fn tuning(count: &mut Count) -> Result<()> {
+    long_test(count, "thalweg", "tune_killed")
 }
 
 fn tried_remedies(count: &mut Count) -> Result<()> {

@@ -18,10 +18,12 @@ Networks that start on a bad mapping, with and without `thalweg tune`, and in th
 
 usage: cargo xtask bench tune [NAME…] [--scale X] [--rounds N]
        cargo xtask bench tune --drawn N
+       cargo xtask bench tune --change
 
-  NAME        mc, farm, des, rt, ant; all if none is given
+  NAME        mc, farm, grain, des, rt, ant; all if none is given
   --scale X   so many times the input (default 1: some 10 s each on two cores)
   --rounds N  each way so often, by turns; the table has the medians (default 1)
+  --change    instead: runs with costs, other processes or a reader that change every ten seconds (four minutes)
   --drawn N   instead: so many random networks that start with wrong settings, beside every single remedy
               among settings and mappings; half a minute each, and a measurement that was ended goes on
 ";
@@ -33,14 +35,20 @@ struct Case {
     network: &'static str,
     /// The program's arguments that select the input.
     input: fn(&Path, f64) -> Result<Vec<String>>,
+    /// Further arguments of the bad start.
+    start: &'static [&'static str],
+    /// Further static ways.
+    ways: &'static [(&'static str, &'static [&'static str])],
 }
 
-const CASES: [Case; 5] = [
+const CASES: [Case; 6] = [
     Case {
         name: "mc",
         package: "app-mc",
         network: "apps/mc/mc.snet",
-        input: |folder, scale| option(folder, &format!("\"<paths>\": {}", whole(200_000.0 * scale))),
+        input: |folder, scale| option(folder, &format!("\"<paths>\": {}", whole(200_000.0 * scale)), 1),
+        start: &[],
+        ways: &[],
     },
     Case {
         name: "farm",
@@ -48,10 +56,40 @@ const CASES: [Case; 5] = [
         network: "apps/mc/farm.snet",
         input: |folder, scale| {
             let (paths, batches) = (whole(4_000_000.0 * scale), whole(40_000.0 * scale));
-            option(folder, &format!("\"<paths>\": {paths}, \"<batches>\": {batches}, \"<lanes>\": 4"))
+            option(folder, &format!("\"<paths>\": {paths}, \"<batches>\": {batches}, \"<lanes>\": 4"), 1)
         },
+        start: &[],
+        ways: &[],
     },
-    Case { name: "des", package: "app-des", network: "apps/des/des.snet", input: des },
+    // Many options of few paths each; the run starts with two paths in a batch.
+    Case {
+        name: "grain",
+        package: "app-mc",
+        network: "apps/mc/farm.snet",
+        input: |folder, scale| {
+            option(folder, "\"<paths>\": 2000, \"<batches>\": 0, \"<lanes>\": 4", whole(2000.0 * scale))
+        },
+        start: &["--set", "box.mc.paths_per_batch=2"],
+        ways: &[
+            (
+                "2 paths, contiguous",
+                &["--mapper", "contiguous", "--workers", "2", "--set", "box.mc.paths_per_batch=2"],
+            ),
+            (
+                "10 paths",
+                &["--mapper", "round-robin", "--workers", "2", "--set", "box.mc.paths_per_batch=10"],
+            ),
+            (
+                "100 paths",
+                &["--mapper", "round-robin", "--workers", "2", "--set", "box.mc.paths_per_batch=100"],
+            ),
+            (
+                "1000 paths",
+                &["--mapper", "round-robin", "--workers", "2", "--set", "box.mc.paths_per_batch=1000"],
+            ),
+        ],
+    },
+    Case { name: "des", package: "app-des", network: "apps/des/des.snet", input: des, start: &[], ways: &[] },
     Case {
         name: "rt",
         package: "app-rt",
@@ -63,6 +101,8 @@ const CASES: [Case; 5] = [
                 &format!("{{\"<scenes>\": {scenes}, \"<solvers>\": 4, \"<width>\": 160, \"<height>\": 120}}"),
             )
         },
+        start: &[],
+        ways: &[],
     },
     Case {
         name: "ant",
@@ -75,6 +115,8 @@ const CASES: [Case; 5] = [
                 &format!("{{\"<jobs>\": 1000, \"<ants>\": 45, \"<steps>\": {steps}, \"<seed>\": 1}}"),
             )
         },
+        start: &[],
+        ways: &[],
     },
 ];
 
@@ -91,15 +133,17 @@ fn whole(number: f64) -> u64 {
     (number.round() as u64).max(1)
 }
 
-fn json(folder: &Path, record: &str) -> Result<Vec<String>> {
+fn json(folder: &Path, records: &str) -> Result<Vec<String>> {
     let path = folder.join("in.jsonl");
-    std::fs::write(&path, format!("{record}\n"))?;
+    std::fs::write(&path, format!("{records}\n"))?;
     Ok(vec!["--input".into(), path.display().to_string()])
 }
 
-fn option(folder: &Path, sizes: &str) -> Result<Vec<String>> {
+/// The input of the option pricing: so many equal options.
+fn option(folder: &Path, sizes: &str, count: u64) -> Result<Vec<String>> {
     let option = "\"spot\": 100.0, \"strike\": 105.0, \"rate\": 0.03, \"volatility\": 0.25, \"years\": 1.0";
-    json(folder, &format!("{{{option}, {sizes}}}"))
+    let records = vec![format!("{{{option}, {sizes}}}"); count as usize];
+    json(folder, &records.join("\n"))
 }
 
 fn des(folder: &Path, scale: f64) -> Result<Vec<String>> {
@@ -134,6 +178,10 @@ pub(crate) fn run(mut arguments: lexopt::Parser) -> Result<ExitCode> {
                 remedies::drawn(count, None)?;
                 return Ok(ExitCode::SUCCESS);
             }
+            Long("change") => {
+                remedies::changing()?;
+                return Ok(ExitCode::SUCCESS);
+            }
             Long("scale") => scale = arguments.value()?.parse()?,
             Long("rounds") => rounds = arguments.value()?.parse::<usize>()?.max(1),
             Value(name) => names.push(name.string()?),
@@ -161,24 +209,34 @@ impl Case {
         std::fs::create_dir_all(&folder).with_context(|| format!("cannot create {}", folder.display()))?;
         let input = (self.input)(&folder, scale)?;
         let (mut untouched, mut tuned, mut saved) = (Vec::new(), Vec::new(), Vec::new());
-        let mut fixed = vec![Vec::new(); STATIC.len()];
+        // Static mappings keep the further arguments of the start.
+        let from_start = |&(name, arguments): &(&'static str, &'static [&'static str])| {
+            (name, [arguments, self.start].concat())
+        };
+        let ways: Vec<(&str, Vec<&str>)> = STATIC
+            .iter()
+            .map(from_start)
+            .chain(self.ways.iter().map(|&(name, arguments)| (name, arguments.to_vec())))
+            .collect();
+        let start = [START, self.start].concat();
+        let mut fixed = vec![Vec::new(); ways.len()];
         let mut kept = String::new();
         for _ in 0..rounds {
-            untouched.push(self.time(&input, START, &folder, None)?);
+            untouched.push(self.time(&input, &start, &folder, None)?);
             let file = folder.join("tuned.settings");
-            tuned.push(self.time(&input, START, &folder, Some(&file))?);
+            tuned.push(self.time(&input, &start, &folder, Some(&file))?);
             let text = std::fs::read_to_string(&file);
-            kept = settings_text(&text.with_context(|| format!("cannot read {}", file.display()))?);
+            let text = text.with_context(|| format!("cannot read {}", file.display()))?;
+            kept = settings_text(&text);
             let file = file.display().to_string();
-            let mut start = START.to_vec();
-            start.extend(["--settings", &file]);
-            saved.push(self.time(&input, &start, &folder, None)?);
-            for (times, (_, arguments)) in fixed.iter_mut().zip(STATIC) {
+            let from_file = [START, &started_with(self.start, &text)[..], &["--settings", &file]].concat();
+            saved.push(self.time(&input, &from_file, &folder, None)?);
+            for (times, (_, arguments)) in fixed.iter_mut().zip(&ways) {
                 times.push(self.time(&input, arguments, &folder, None)?);
             }
         }
         let [untouched, tuned, saved] = [untouched, tuned, saved].map(median);
-        let fixed = fixed.into_iter().map(median).zip(STATIC.map(|(name, _)| name));
+        let fixed = fixed.into_iter().map(median).zip(ways.iter().map(|(name, _)| *name));
         let (best, name) =
             fixed.chain([(untouched, "as it starts")]).min_by(|a, b| a.0.total_cmp(&b.0)).context("ways")?;
         Ok(format!(
@@ -231,6 +289,16 @@ pub(crate) fn start_tuner(program: &Path, space: &Path, file: &Path) -> std::io:
     tune.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn()
 }
 
+/// The arguments of the start without the settings that the tuner saved: an argument would override the file.
+fn started_with<'a>(start: &[&'a str], saved: &str) -> Vec<&'a str> {
+    let is_saved = |value: &str| {
+        let name = value.split('=').next().unwrap_or_default();
+        saved.lines().any(|line| line.split('=').next().is_some_and(|it| it.trim() == name))
+    };
+    let pairs = start.chunks(2).filter(|pair| pair.len() < 2 || !is_saved(pair[1]));
+    pairs.flatten().copied().collect()
+}
+
 /// A short description of the settings that a tuner saved.
 pub(crate) fn settings_text(settings: &str) -> String {
     let lines = settings.lines().filter(|line| !line.starts_with('#') && !line.is_empty());
@@ -245,4 +313,16 @@ pub(crate) fn settings_text(settings: &str) -> String {
 fn median(mut times: Vec<f64>) -> f64 {
     times.sort_by(f64::total_cmp);
     times[times.len() / 2]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::started_with;
+
+    #[test]
+    fn what_is_saved_is_not_overridden_by_the_start() {
+        let start = ["--set", "box.a=2", "--set", "box.b=3"];
+        assert_eq!(started_with(&start, "# kept\nbox.a = 7\n"), ["--set", "box.b=3"]);
+        assert_eq!(started_with(&start, "exec.quantum=1\n"), start);
+    }
 }

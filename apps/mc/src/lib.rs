@@ -15,9 +15,10 @@
 pub mod option;
 #[allow(unsafe_code, reason = "the table is found by its unmangled name")]
 mod exported {
-    use super::{add, deal, merge, open, settle, simulate, simulate_batch};
+    use super::{PATHS_PER_BATCH, add, deal, merge, open, settle, simulate, simulate_batch};
 
     thalweg_box::library! {
+        parameters PATHS_PER_BATCH;
         "box open ((spot, strike, rate, volatility, years) -> (option, sum, squares))" => open,
         "box simulate ((option, <path>) -> (payoff))" => simulate,
         "box add ((sum, squares, payoff) -> (sum, squares))" => add,
@@ -32,7 +33,17 @@ mod exported {
 pub use exported::{thalweg_box_entries, thalweg_boxes};
 
 use option::{Call, Sums};
-use thalweg_box::Out;
+use thalweg_box::{Out, Parameter};
+
+/// The number of paths in a batch, for options that state no number of batches. The unit `grain` marks it as
+/// one that `thalweg tune` may change.
+static PATHS_PER_BATCH: Parameter = Parameter::new(
+    c"mc.paths_per_batch",
+    c"grain",
+    c"Paths in a batch, if <batches> is 0",
+    1..=100_000_000,
+    10_000,
+);
 
 /// The option as the boxes pass it on: its five numbers in an array.
 fn to_array(call: Call) -> Vec<f64> {
@@ -66,7 +77,8 @@ fn add(sum: i64, squares: i64, payoff: i64, out: &mut Out) -> Result<(), &'stati
     Ok(())
 }
 
-/// Emits batches of about the same size, assigned to the lanes in turns; and the sums that wait for them.
+/// Emits batches of about the same size, assigned to the lanes in turns; and the sums that wait for them. With
+/// 0 batches, their number follows from [`PATHS_PER_BATCH`].
 fn deal(
     option: Vec<f64>,
     sum: i64,
@@ -76,6 +88,10 @@ fn deal(
     lanes: i64,
     out: &mut Out,
 ) -> Result<(), String> {
+    let batches = match batches {
+        0 => paths.cast_unsigned().div_ceil(PATHS_PER_BATCH.get()).cast_signed(),
+        batches => batches,
+    };
     if !(1..=paths).contains(&batches) || lanes < 1 {
         return Err(format!(
             "{paths} paths in {batches} batches on {lanes} lanes: there must be one of each at least"

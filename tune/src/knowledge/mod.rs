@@ -1,15 +1,21 @@
 //! Rules as data: packs that state which change is proposed under which condition, and its expected gain.
 
+mod grain;
+
 use thalweg_pack::{Change, Pack, Problem, Refused, Schema, Values};
 use thalweg_space::Undo;
 use thalweg_space::reader::SettingView;
 
 use crate::action::{Action, Candidate};
 use crate::control::Goal;
-use crate::live::Window;
+use crate::live::{Progress, Window};
 
-/// The pack that comes with the program.
+/// The packs that come with the program: one for each run, and one for runs that have the settings of the
+/// language.
 const OURS: &str = include_str!("../../packs/network.toml");
+const LANGUAGE: &str = include_str!("../../packs/language.toml");
+/// A setting that each network in the language has.
+const LANGUAGE_SETTING: &str = "net.fuse";
 /// The area that packs about networks state.
 const AREA: &str = "network";
 /// The gain that is expected of a change if its rule states none.
@@ -88,9 +94,13 @@ impl Rules {
     /// Fails when a pack has mistakes, or is not about networks.
     pub fn read(others: &[(String, String)], settings: &[SettingView]) -> Result<Rules, BadPack> {
         let (schema, names) = schema(settings);
-        let ours = ("(ours)".to_owned(), OURS.to_owned());
+        let own = |text: &str| ("(ours)".to_owned(), text.to_owned());
+        let mut ours = vec![own(OURS)];
+        if settings.iter().any(|setting| setting.name == LANGUAGE_SETTING) {
+            ours.push(own(LANGUAGE));
+        }
         let mut packs = Vec::new();
-        for (file, text) in [&ours].into_iter().chain(others) {
+        for (file, text) in ours.iter().chain(others) {
             let bad = |problems| BadPack { file: file.clone(), text: text.clone(), problems };
             let pack = Pack::read(text, &schema).map_err(bad)?;
             if pack.area != AREA {
@@ -111,8 +121,21 @@ impl Rules {
         goal: Goal,
         settings: &[SettingView],
         machine: f64,
+        progress: Progress,
     ) -> Vec<Candidate> {
         let mut figures = Figures(figures(window, rate, goal, settings, machine));
+        let measure = |name| {
+            FIELDS.iter().position(|(known, _)| *known == name).map_or(f64::NAN, |at| figures.number(at))
+        };
+        let grain = grain::Measures {
+            message_ns: measure("run.busy_per_message"),
+            unfolding: measure("run.unfolding"),
+            workers: measure("run.workers"),
+            most: measure("worker.most"),
+            least: measure("worker.least"),
+            sum: measure("worker.sum"),
+            keeps_rate: goal.keeps_the_rate(),
+        };
         let value = |name: &String| settings.iter().find(|setting| setting.name == *name);
         figures.0.extend(self.settings.iter().map(|name| value(name).map_or(f64::NAN, |it| it.value as f64)));
         let mut candidates = Vec::new();
@@ -138,6 +161,11 @@ impl Rules {
                     why: pack.conditions[action.on].says.clone(),
                 });
             }
+        }
+        // With another grain a task makes another number of dispatches for the same work, so such a change can
+        // only be judged by what sources write or sinks read.
+        if matches!(progress, Progress::Sinks | Progress::Sources) {
+            candidates.extend(grain::propose(grain, settings));
         }
         candidates
     }
@@ -226,6 +254,10 @@ mod tests {
         let other = [("m.toml".to_owned(), pack.replace("network", "mpi").replace("run.tas ", "run.tasks "))];
         let bad = Rules::read(&other, &settings).unwrap_err().to_string();
         assert!(bad.contains("about `mpi`"), "{bad}");
-        assert!(Rules::read(&[], &settings).is_ok());
+        assert_eq!(Rules::read(&[], &settings).map(|rules| rules.packs.len()).ok(), Some(1));
+        let more = ["net.fuse", "net.fold_after", "exec.order"].map(SettingView::switch);
+        let settings = [settings, more.to_vec()].concat();
+        let rules = Rules::read(&[], &settings).map_err(|bad| bad.to_string()).unwrap();
+        assert_eq!(rules.packs[1].name, "language");
     }
 }

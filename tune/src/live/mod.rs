@@ -342,7 +342,7 @@ impl Tuner<'_> {
             let around = Around { processors: machine, pinned: &|task| pinned.contains(&task) };
             let mapping = (goal == Goal::Throughput).then(|| placing::propose(&window, &around)).flatten();
             let limited = goal.keeps_the_rate() || placing::is_network_limited(&window);
-            let rules = limited.then(|| rules.propose(&window, seen.rate, goal, settings, machine));
+            let rules = limited.then(|| rules.propose(&window, seen.rate, goal, settings, machine, progress));
             mapping.into_iter().chain(rules.into_iter().flatten()).collect()
         };
         let order = self.controller.step(&seen, propose);

@@ -7,6 +7,7 @@
 //! they have at least one of five causes that were added after the rules were frozen, by somebody who had not
 //! read the rules. All measurements are written to a journal, so an interrupted run can be continued.
 
+mod changing;
 mod generator;
 mod journal;
 mod network;
@@ -32,6 +33,7 @@ use remedy::{Remedy, remedies};
 use score::advice_of;
 use trial::{Bench, RECORDINGS, Recorded, Size};
 
+pub(crate) use changing::changing;
 pub(crate) use tuned::drawn;
 
 /// The first of the scored seeds. Smaller seeds are for development.
@@ -66,6 +68,7 @@ usage: cargo xtask remedies [OPTIONS]
   --journal FILE    where measurements are kept [default: target/remedies/journal.jsonl]
   --table           measure nothing, print what is in the journal
   --keep            keep the recordings, in a folder beside the journal
+  --healthy         only networks in which no cause is planted, and which wait for their source
   --again           judge the recordings that were kept anew, with the program as it is now, and measure nothing else
   --failures        also print each network whose verdict is not right
   --show            print the networks only
@@ -80,6 +83,7 @@ struct Asked {
     failures: bool,
     keep: bool,
     again: bool,
+    healthy: bool,
 }
 
 impl Asked {
@@ -98,6 +102,7 @@ pub(crate) fn run(mut arguments: lexopt::Parser) -> Result<ExitCode> {
         failures: false,
         keep: false,
         again: false,
+        healthy: false,
     };
     let mut show = false;
     while let Some(argument) = arguments.next()? {
@@ -120,6 +125,7 @@ pub(crate) fn run(mut arguments: lexopt::Parser) -> Result<ExitCode> {
             Long("failures") => asked.failures = true,
             Long("keep") => asked.keep = true,
             Long("again") => asked.again = true,
+            Long("healthy") => asked.healthy = true,
             Long("show") => show = true,
             other => return Err(other.unexpected().into()),
         }
@@ -148,6 +154,7 @@ pub(crate) fn scored() -> Result<()> {
             failures: true,
             keep: false,
             again: false,
+            healthy: false,
         })
     });
     let missed: Vec<String> = missed.into_iter().collect::<Result<Vec<_>>>()?.concat();
@@ -166,10 +173,14 @@ fn measure_and_print(asked: &Asked) -> Result<Vec<String>> {
             if asked.until.is_some_and(|until| Instant::now() >= until) {
                 break;
             }
+            let planted = planted(seed);
+            if asked.healthy && !planted.healthy {
+                continue;
+            }
             if asked.again {
                 again(&bench, &mut journal, seed, asked)?;
             } else {
-                measure(&bench, &mut journal, seed, &planted(seed), asked)?;
+                measure(&bench, &mut journal, seed, &planted, asked)?;
             }
         }
         std::fs::remove_dir_all(&bench.folder)?;

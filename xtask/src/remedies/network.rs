@@ -214,7 +214,8 @@ pub(super) struct BoxPlan {
 }
 
 impl BoxPlan {
-    fn line(&self, at: usize, hot: u64) -> String {
+    /// The line of the file `boxes.plan` about the box with the number `at`.
+    pub(super) fn line(&self, at: usize, hot: u64) -> String {
         let BoxPlan { turns, cost, how, times, seed } = self;
         let how = match how {
             How::Compute => "compute",

@@ -247,10 +247,10 @@ impl Feeding {
 }
 
 /// Processes that compute until they are dropped.
-struct Others(Vec<Child>);
+pub(super) struct Others(Vec<Child>);
 
 impl Others {
-    fn start(count: usize) -> Result<Others> {
+    pub(super) fn start(count: usize) -> Result<Others> {
         let mut others = Others(Vec::new());
         for _ in 0..count {
             let child = Command::new("sh").args(["-c", "while :; do :; done"]).stdin(Stdio::null()).spawn();
