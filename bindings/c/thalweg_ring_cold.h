@@ -91,6 +91,9 @@ THALWEG_COLD int thalweg_reader_is_dead(struct thalweg_thread *thread)
     return reader != 0 && thalweg_start_of((uint32_t)reader) != *thalweg_word(thread->map, THALWEG_ELEMENT_READER_START);
 }
 
+/* The time between two checks whether the reader of a full ring is alive, which read a file of /proc. */
+#define THALWEG_LOOK_FOR_READER_NS 20000000
+
 /* Whether the next block may be written. A thread that waits for its reader sleeps, each time twice as long, up to a
    millisecond: thus a wait takes little processor time, and at most about twice as long as the reader needs. */
 THALWEG_COLD int thalweg_is_free(struct thalweg_thread *thread)
@@ -113,11 +116,11 @@ THALWEG_COLD int thalweg_is_free(struct thalweg_thread *thread)
         now = thalweg_monotonic();
         if (begun == 0)
             begun = looked = now;
-        if (now - begun >= thalweg_process.wait_ns || (now - looked > 1000000 && thalweg_reader_is_dead(thread))) {
+        if (now - begun >= thalweg_process.wait_ns || (now - looked > THALWEG_LOOK_FOR_READER_NS && thalweg_reader_is_dead(thread))) {
             thread->stalled = 1;
             return 0;
         }
-        if (now - looked > 1000000)
+        if (now - looked > THALWEG_LOOK_FOR_READER_NS)
             looked = now;
         syscall(SYS_nanosleep, &pause, NULL);
         pause.tv_nsec = pause.tv_nsec < 500000 ? 2 * pause.tv_nsec : 1000000;

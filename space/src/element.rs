@@ -27,8 +27,9 @@ const OWNER_BYTES: u64 = 8 * event::OWNER_WORDS as u64;
 /// consumer needs.
 const SLEEP_MIN: Duration = Duration::from_micros(50);
 const SLEEP_MAX: Duration = Duration::from_millis(1);
-/// How often a waiting writer checks whether its consumer is alive.
-const LOOK_FOR_READER: Duration = Duration::from_millis(1);
+/// The time between two checks of a waiting writer whether its consumer is alive, each of which reads a file
+/// of /proc.
+const LOOK_FOR_READER: Duration = Duration::from_millis(20);
 
 /// The longest event of an element with blocks of this size, in bytes with the first word.
 pub(crate) fn event_bytes_max(block_bytes: usize) -> usize {

@@ -4,6 +4,7 @@
 mod support;
 
 use proptest::prelude::*;
+use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -11,7 +12,7 @@ use support::checked::{Checked, CheckedWriter};
 use support::{Directory, Seen, child, is_long_run, read_events, read_stream, space, space_in, totals};
 use thalweg_chance::Chance;
 use thalweg_space::archive::{self, ArchiveOptions, Archiver};
-use thalweg_space::reader::SpaceReader;
+use thalweg_space::reader::{Item, SpaceReader};
 use thalweg_space::{CollectorOptions, Policy};
 
 const WAIT: Policy = Policy::Wait { timeout: Duration::from_secs(3600) };
@@ -177,6 +178,44 @@ fn a_torn_end_is_cut_off_and_gone_on_with() {
         let after = check_all(&kept, 0);
         assert_eq!((after.events, after.lost), (1000, 0));
     }
+}
+
+/// The elements of all writers have their turns: a step takes 4 MiB of each, so that no writer with a full
+/// ring waits until the full rings of the others are archived. A step that syncs takes everything, also by
+/// turns.
+#[test]
+fn a_step_takes_a_part_of_each_element() {
+    const EVENTS: u64 = 250_000;
+    let directory = Directory::new("turns");
+    let kept = directory.path().join("kept");
+    let space = space(&directory, 65_536, 256, WAIT);
+    let mut writers: Vec<_> =
+        (0..2).map(|n| CheckedWriter::new(space.writer(&format!("w{n}")).unwrap())).collect();
+    for writer in &mut writers {
+        emit(writer, EVENTS);
+    }
+    let events = || {
+        let (mut counts, mut stream) = (BTreeMap::new(), SpaceReader::open(&kept).unwrap().events());
+        let mut count = |item: &Item<'_>| {
+            let Item::Event(event) = item else { panic!("{item:?}") };
+            *counts.entry(event.writer).or_insert(0) += 1;
+        };
+        while stream.poll(usize::MAX, &mut |item| count(&item)).unwrap() > 0 {}
+        counts.into_values().collect::<Vec<u64>>()
+    };
+    let mut archiver = Archiver::with_options(space.path(), options(&kept)).unwrap();
+    assert_eq!(archiver.step().unwrap(), 2 * (4 << 20));
+    assert_eq!(archiver.written_share(), 0.25, "4 MiB of a ring of 16 MiB");
+    assert_eq!(archiver.written_share(), 0.0);
+    drop(archiver);
+    let first = events();
+    assert!(first.len() == 2 && first.iter().all(|count| *count < EVENTS), "{first:?}");
+    let synced = ArchiveOptions { is_synced: true, ..options(&kept) };
+    let mut archiver = Archiver::with_options(space.path(), synced).unwrap();
+    archiver.step().unwrap();
+    assert_eq!(archiver.step().unwrap(), 0);
+    drop(archiver);
+    assert_eq!(events(), [EVENTS; 2]);
 }
 
 /// If an archive exceeds its limit, its oldest segments are removed. The remaining segments can be read, and

@@ -4,6 +4,7 @@
 
 #[path = "java/generated.rs"]
 mod generated;
+mod rounds;
 mod slow_reader;
 
 use std::collections::BTreeMap;
@@ -13,6 +14,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
+use rounds::{rounds, side_by_side};
 use serde_json::Value;
 use slow_reader::{processor_time, read_slowly};
 use tempfile::TempDir;
@@ -26,10 +28,6 @@ const OF_ASCII: u64 = 2;
 const ALL_PROGRAMS: u64 = 1000;
 const OF_A_JVM: u64 = 61;
 
-/// The number of rounds of a test: few by default, many for `cargo xtask test --only java`.
-fn rounds(few: u64, many: u64) -> u64 {
-    if std::env::var_os("THALWEG_TEST_LONG").is_some() { many } else { few }
-}
 /// The parts of the generated programs that are not recorded.
 const LEFT_OUT: &str = "exclude=truth.*,exclude=*.Dispatch.*,exclude=*.Dispatch,exclude=*.call_*,exclude=*.Program.n?,exclude=*lambda$*,\
      exclude=*.Program.<init>,exclude=*Does*,exclude=*.<clinit>";
@@ -172,7 +170,8 @@ fn succeed(command: &mut Command, context: &str) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-fn assert_as_written(place: &Place, context: &str) {
+/// Checks the calls of a program against those that it wrote. Returns their number.
+fn assert_as_written(place: &Place, context: &str) -> u64 {
     let calls = place.calls();
     assert_eq!(calls["lost"], 0, "{context}");
     assert_eq!(calls["notes"], serde_json::json!([]), "{context}");
@@ -187,6 +186,7 @@ fn assert_as_written(place: &Place, context: &str) {
         "{context}: {:?}",
         reported.keys().find(|path| !written.contains_key(*path))
     );
+    written.values().map(|(count, _)| count).sum()
 }
 
 fn trees(place: &Place, options: &str, seed: u64, threads: u64) -> Command {
@@ -203,25 +203,30 @@ const OPTIONS: [&str; 4] = ["", ",native=off", ",events=pairs", ",boot=on"];
 #[test]
 #[ignore = "needs a JVM and the agent: `cargo xtask test --only java`"]
 fn call_trees_are_those_that_generated_programs_made() {
-    for seed in 1..=PROGRAMS {
-        let place = Place::new();
+    classes();
+    side_by_side(PROGRAMS, "random call trees in Java, a JVM each", |round| {
+        let (place, seed) = (Place::new(), round + 1);
         let options = OPTIONS[seed as usize % 4];
-        let stdout =
-            succeed(&mut trees(&place, options, seed, seed % 4 + 1), &format!("program {seed}{options}"));
+        let context = format!("program {seed}{options}");
+        let stdout = succeed(&mut trees(&place, options, seed, seed % 4 + 1), &context);
         // With a longer boot path a JVM warns that it shares fewer classes.
         assert!(stdout.is_empty() || options == ",boot=on", "program {seed}: {stdout}");
-        assert_as_written(&place, &format!("program {seed}{options}"));
-    }
+        assert_as_written(&place, &context)
+    });
 }
 
 /// The other generated programs, of which each JVM runs many.
 #[test]
 #[ignore = "needs a JVM and the agent: `cargo xtask test --only java`"]
 fn call_trees_of_many_programs_in_one_jvm() {
-    let (mut first, last) = (PROGRAMS + OF_ASCII + 1, rounds(0, ALL_PROGRAMS + OF_ASCII));
-    while first <= last {
+    let (begin, last) = (PROGRAMS + OF_ASCII + 1, rounds(0, ALL_PROGRAMS + OF_ASCII));
+    let jvms = (last + 1).saturating_sub(begin).div_ceil(OF_A_JVM);
+    classes();
+    let what = format!("random call trees in Java, {OF_A_JVM} programs in a JVM");
+    side_by_side(jvms, &what, |jvm| {
+        let first = begin + jvm * OF_A_JVM;
         let until = (first + OF_A_JVM - 1).min(last);
-        let options = OPTIONS[(first / OF_A_JVM) as usize % 4];
+        let options = OPTIONS[jvm as usize % 4];
         let place = Place::new();
         let mut command = place.java(&format!("include=g*,{LEFT_OUT}{options}"));
         command.args([
@@ -232,10 +237,10 @@ fn call_trees_of_many_programs_in_one_jvm() {
             "15",
             &place.path("truth"),
         ]);
-        succeed(&mut command, &format!("programs {first} to {until}{options}"));
-        assert_as_written(&place, &format!("programs {first} to {until}{options}"));
-        first = until + 1;
-    }
+        let context = format!("programs {first} to {until}{options}");
+        succeed(&mut command, &context);
+        assert_as_written(&place, &context)
+    });
 }
 
 /// A client in Java calls a server in Rust, which calls a library in C that calls back: three writers in two
@@ -521,17 +526,20 @@ fn counters(path: &str) -> Vec<(u64, u64)> {
 #[test]
 #[ignore = "needs a JVM and the agent: `cargo xtask test --only java`"]
 fn what_was_recorded_survives_the_program() {
-    for round in 0..rounds(40, 300) {
+    side_by_side(rounds(40, 300), "kills of a program in Java", |round| {
         let place = Place::new();
         let truth = place.path("counted");
         std::fs::write(&truth, vec![0; 4096]).unwrap();
         let mut command = place
             .java(["include=truth.Truth$Loops", "include=truth.Truth$Loops,native=off"][round as usize % 2]);
         let mut killed = Killed(command.args(["truth.Truth", "endless", "2", &truth]).spawn().unwrap());
-        let begun = Instant::now();
-        while counters(&truth).iter().any(|(_, done)| *done < 10 + 9973 * (round % 40)) {
-            assert!(begun.elapsed() < Duration::from_secs(60), "nothing is called");
-            std::thread::sleep(Duration::from_micros(100 + 37 * round));
+        let mut slept = Duration::ZERO;
+        while counters(&truth).iter().any(|(_, done)| *done < 10 + 2003 * (round % 40)) {
+            let pause = Duration::from_micros(100 + 37 * round);
+            std::thread::sleep(pause);
+            // Only time in which this thread runs counts: the machine may stop all processes.
+            slept += pause;
+            assert!(slept < Duration::from_secs(60), "nothing is called");
         }
         killed.0.kill().unwrap();
         killed.0.wait().unwrap();
@@ -541,7 +549,8 @@ fn what_was_recorded_survives_the_program() {
         // If the ring wrapped around, the overwritten calls are counted as lost.
         let counted = calls["calls"].as_u64().unwrap() + calls["lost"].as_u64().unwrap();
         assert!((least..=most).contains(&counted), "round {round}: {counted} of {least} to {most}");
-    }
+        counted
+    });
 }
 
 /// A recording may begin at any moment while threads make their elements.

@@ -155,7 +155,8 @@ impl Archiver {
     }
 
     /// Archives complete blocks, except those that the options permit to wait; returns how many bytes were
-    /// copied from elements.
+    /// copied from elements. At most 4 MiB are taken from an element before the other elements, so that a
+    /// writer that waits for room does not wait until the full rings of all others are archived.
     ///
     /// # Errors
     /// When the disk is full ([`Error::is_full`]) or a file is damaged. The next step tries again to archive
@@ -163,14 +164,22 @@ impl Archiver {
     /// and count events; after [`Archiver::let_go`] writers do not wait.
     pub fn step(&mut self) -> Result<u64, Error> {
         self.find_writers()?;
-        let mut bytes = 0;
         let is_due = self.options.is_synced && self.synced.elapsed() >= self.options.interval;
         for tap in &mut self.taps {
-            let head = tap.head()?;
-            let limit = if is_due { head } else { head - head % tap.block_bytes() };
-            let mirror = self.mirror.as_mut();
-            bytes +=
-                tap.copy_to(limit, is_due, &mut self.store, mirror, &self.options, &mut self.progress)?;
+            tap.look(is_due)?;
+        }
+        let mut bytes = 0;
+        loop {
+            let mut is_done = true;
+            for tap in &mut self.taps {
+                let mirror = self.mirror.as_mut();
+                bytes += tap.copy_some(is_due, &mut self.store, mirror, &self.options, &mut self.progress)?;
+                is_done &= tap.is_done();
+            }
+            // Events are synced up to the same moment in all elements.
+            if is_done || !is_due {
+                break;
+            }
         }
         if is_due {
             if let Some(mirror) = &mut self.mirror {
@@ -180,6 +189,13 @@ impl Archiver {
             self.synced = Instant::now();
         }
         Ok(bytes)
+    }
+
+    /// The bytes that steps took from an element since the last call, divided by the size of the element's
+    /// ring; of all elements, the largest. A ring from which 0.5 is taken each millisecond becomes full in 2
+    /// ms.
+    pub fn written_share(&mut self) -> f64 {
+        self.taps.iter_mut().map(Tap::written_share).fold(0.0, f64::max)
     }
 
     /// Makes all writers, also new ones, stop waiting: events that do not fit are dropped and counted.

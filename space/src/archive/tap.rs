@@ -19,6 +19,9 @@ use std::path::Path;
 use std::time::Instant;
 use thalweg_glob::Glob;
 
+/// The bytes that are taken from an element before it is the turn of the next element.
+const TURN_BYTES: u64 = 4 << 20;
+
 /// One element that is archived.
 #[derive(Debug)]
 pub(super) struct Tap {
@@ -29,12 +32,16 @@ pub(super) struct Tap {
     divisions: KindDivisions,
     /// Whether events of the element were archived, by this recorder or an earlier one.
     has_begun: bool,
-    /// Position up to which the element was copied.
+    /// Position up to which the element was copied, and up to which this step copies it.
     position: u64,
+    limit: u64,
     /// Bytes that were copied and not written yet, the position where they begin, and the time since which
     /// they wait.
     waiting: Vec<u8>,
     waiting_from: u64,
+    /// Bytes that the writer wrote and that were copied or skipped since [`Tap::written_share`] was last
+    /// called.
+    taken: u64,
     since: Instant,
     /// The base of event times where the waiting bytes begin.
     base: u64,
@@ -76,8 +83,10 @@ impl Tap {
             divisions,
             has_begun,
             position,
+            limit: position,
             waiting: Vec::new(),
             waiting_from: position,
+            taken: 0,
             since: Instant::now(),
             base: 0,
             buffer: Vec::new(),
@@ -92,12 +101,31 @@ impl Tap {
         text.is_some_and(|text| glob.matches(&text))
     }
 
-    pub(super) fn head(&self) -> Result<u64, Error> {
-        self.ring.head()
+    /// Begins a step, which copies the element up to its last event, or else to its last complete block.
+    pub(super) fn look(&mut self, is_due: bool) -> Result<(), Error> {
+        let head = self.ring.head()?;
+        self.limit = if is_due { head } else { head - head % self.ring.block_bytes };
+        Ok(())
     }
 
-    pub(super) fn block_bytes(&self) -> u64 {
-        self.ring.block_bytes
+    /// Whether everything was copied that the step copies.
+    pub(super) fn is_done(&self) -> bool {
+        self.position >= self.limit
+    }
+
+    /// Copies the next bytes of the step, [`TURN_BYTES`] at most. Returns how many bytes were copied.
+    pub(super) fn copy_some(
+        &mut self,
+        is_due: bool,
+        store: &mut Store,
+        mirror: Option<&mut Mirror>,
+        options: &ArchiveOptions,
+        progress: &mut Progress,
+    ) -> Result<u64, Error> {
+        let block = self.ring.block_bytes;
+        let turn_end = (self.position / block + (TURN_BYTES / block).max(1)) * block;
+        let is_last = turn_end >= self.limit;
+        self.copy_to(self.limit.min(turn_end), is_due && is_last, store, mirror, options, progress)
     }
 
     pub(super) fn dropped(&self) -> Result<u64, Error> {
@@ -135,7 +163,7 @@ impl Tap {
 
     /// Copies the bytes before `limit`. Writes the waiting bytes if they have waited long enough, suffice for
     /// a chunk, or `is_due`. Returns how many bytes were copied.
-    pub(super) fn copy_to(
+    fn copy_to(
         &mut self,
         limit: u64,
         is_due: bool,
@@ -179,7 +207,13 @@ impl Tap {
         if !self.waiting.is_empty() && (is_due || self.since.elapsed() >= options.interval) {
             self.write(store, mirror, progress)?;
         }
+        self.taken += self.position - before;
         Ok(self.position - before)
+    }
+
+    /// The bytes that the writer wrote since the last call, divided by the size of the ring.
+    pub(super) fn written_share(&mut self) -> f64 {
+        std::mem::take(&mut self.taken) as f64 / (self.ring.block_bytes * self.ring.block_count) as f64
     }
 
     /// Skips blocks that the writer must have overwritten already.
@@ -190,7 +224,7 @@ impl Tap {
         mirror: Option<&mut Mirror>,
         progress: &mut Progress,
     ) -> Result<(), Error> {
-        let oldest = limit.saturating_sub(self.ring.block_bytes * self.ring.block_count);
+        let oldest = self.limit.max(limit).saturating_sub(self.ring.block_bytes * self.ring.block_count);
         if oldest <= self.position {
             return Ok(());
         }
@@ -279,7 +313,7 @@ impl Tap {
     ) -> Result<(), Error> {
         // The count of drops is read before `head`, as readers do, so that it does not include later drops.
         let state = self.state()?;
-        let head = self.head()?;
+        let head = self.ring.head()?;
         self.copy_to(head, true, store, mirror.as_deref_mut(), options, progress)?;
         if state != self.written_state && (self.position > 0 || state[0] > 0) {
             self.keep(state, store, mirror, progress)?;

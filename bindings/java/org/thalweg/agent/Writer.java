@@ -27,6 +27,9 @@ public final class Writer {
     private static final ConcurrentLinkedQueue<Writer> GIVEN_BACK = new ConcurrentLinkedQueue<Writer>();
     private static final MethodHandle IS_VIRTUAL = isVirtual();
     private static final int VIRTUAL_MAX = 4096;
+    /** The time between two checks whether the reader of a full ring is alive. Each check reads a file of
+     * /proc. */
+    private static final long LOOK_FOR_READER_NS = 20000000;
     private static final int VIRTUAL_THREADS = 1 << 30;
 
     /** The number of recorded calls that enclose this point. */
@@ -388,20 +391,22 @@ public final class Writer {
     }
 
     /**
-     * Parks, each time twice as long, up to a millisecond: thus a wait takes little processor time, and at most about
-     * twice as long as the reader needs.
+     * Parks, each time twice as long, up to a millisecond, or up to the time in which a reader of 1 GB/s reads a
+     * sixteenth of the ring: thus a wait takes little processor time, and at most about twice as long as the reader
+     * needs.
      */
     private boolean waitForReader(long before, long needed) {
         long begun = System.nanoTime();
         long looked = begun;
         long pause = 50000;
+        long pauseMax = Math.max(1000000, blockBytes * blockCount / 16);
         while (true) {
             long now = System.nanoTime();
-            if (now - begun >= 1000000000L || now - looked > 1000000 && readerIsDead()) {
+            if (now - begun >= 1000000000L || now - looked > LOOK_FOR_READER_NS && readerIsDead()) {
                 stalled = true;
                 return false;
             }
-            if (now - looked > 1000000) {
+            if (now - looked > LOOK_FOR_READER_NS) {
                 looked = now;
             }
             if (Thread.currentThread().isInterrupted()) {
@@ -409,7 +414,7 @@ public final class Writer {
                 Thread.yield();
             } else {
                 LockSupport.parkNanos(pause);
-                pause = Math.min(2 * pause, 1000000);
+                pause = Math.min(2 * pause, pauseMax);
             }
             lookAtReader(before);
             if (readPosition >= needed) {
