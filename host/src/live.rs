@@ -15,7 +15,7 @@
 //! # }
 //! ```
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -125,6 +125,13 @@ impl LiveRun {
         is_paused(self.path())
     }
 
+    /// The session of the run over nodes of which this process is a part on a node; `None` if it is no such
+    /// part, or if its space lies in no session.
+    pub fn whole(&self) -> Option<PathBuf> {
+        let session = self.path().parent().filter(|parent| spaces::is_session(parent))?;
+        self.reader.info().ok().filter(|info| spaces::is_part(&info.name)).map(|_| session.to_owned())
+    }
+
     /// Starts to measure the run. Reports have at most `top` components, tasks, streams and waits.
     ///
     /// # Errors
@@ -198,9 +205,15 @@ impl LiveRun {
         patience: Duration,
         terms: Option<Terms>,
     ) -> Result<Obeyed, Error> {
-        let unsent = |error| match command {
-            RunCommand::Move { .. } => Error::run_of(error),
-            _ => Error::usage(format!(
+        let unsent = |error| match (command, self.whole()) {
+            (RunCommand::Move { .. }, _) => Error::run_of(error),
+            (_, Some(whole)) => Error::usage(format!(
+                "{} is a part of a run over nodes: the process that began the run takes commands for all parts. Give `thalweg {}` the session {}",
+                self.path().display(),
+                command.to_command().name,
+                whole.display()
+            )),
+            (_, None) => Error::usage(format!(
                 "{error:#}. A run takes commands if it was started by `thalweg run --control`"
             )),
         };

@@ -55,11 +55,22 @@ pub fn feed(name: Option<&str>) -> Result<ScopeFeed, Error> {
 /// session has this name.
 pub fn session(name: Option<&str>) -> Result<Option<PathBuf>, Error> {
     let Some(name) = name else { return Ok(None) };
-    if Path::new(name).join(MANIFEST).is_file() {
-        return Ok(Some(PathBuf::from(name)));
+    if is_session(Path::new(name)) {
+        // The spaces of a session are found in the directory that contains the session.
+        return Ok(Some(std::path::absolute(name).unwrap_or_else(|_| PathBuf::from(name))));
     }
     let is_called = |session: &PathBuf| session.file_name().is_some_and(|file| file == name);
     Ok(sessions()?.into_iter().find(is_called))
+}
+
+/// Whether this directory holds the spaces of a session.
+pub fn is_session(path: &Path) -> bool {
+    path.join(MANIFEST).is_file()
+}
+
+/// Whether this is the name of the space of a part of a run over nodes: `NETWORK@NODE`.
+pub fn is_part(name: &str) -> bool {
+    name.contains('@')
 }
 
 /// All spaces in the default directory.
@@ -79,7 +90,7 @@ pub fn parent() -> Result<PathBuf, Error> {
 }
 
 fn no_space_at(path: &Path) -> Error {
-    Error::usage(if path.join(MANIFEST).is_file() {
+    Error::usage(if is_session(path) {
         format!(
             "{} is a session: give one of the spaces in it, which `thalweg ls` lists (`thalweg report` and `thalweg events` take them all)",
             path.display()

@@ -297,6 +297,66 @@ impl Words for InFile<'_> {
     fn fence(&self) {}
 }
 
+/// The words of all cells, copied by few system calls: the versions are copied before and after the other
+/// words.
+pub(crate) struct Copies {
+    versions: Vec<u8>,
+    cells: Vec<u8>,
+    tools: Vec<u8>,
+    versions_after: Vec<u8>,
+}
+
+impl Copies {
+    /// Copies the first `count` cells, as far as the file has them.
+    pub(crate) fn of(file: &File, path: &Path, count: usize) -> Result<Copies, Error> {
+        let length = file::length(file, path)?;
+        let copied = |from: usize, bytes: usize| {
+            let there = usize::try_from(length.saturating_sub(from as u64)).unwrap_or(usize::MAX);
+            let mut copy = vec![0; bytes.min(there) & !7];
+            file::read_exact_at(file, path, &mut copy, from as u64).map(|()| copy)
+        };
+        let cells = || copied(layout::CELLS, count * layout::CELL_BYTES);
+        // System calls are in order, as the loads of `Cell::read` are.
+        Ok(Copies {
+            versions: cells()?,
+            cells: cells()?,
+            tools: copied(layout::TOOLS, count * layout::TOOL_BYTES)?,
+            versions_after: cells()?,
+        })
+    }
+
+    /// The cell `index`; `None` if it was being set while the words were copied, or is missing.
+    pub(crate) fn cell(&self, index: usize) -> Option<Cell> {
+        let at = index * layout::CELL_BYTES + layout::CELL_VERSION;
+        let version = |copy: &[u8]| Some(u64::from_le_bytes(*copy.get(at..)?.first_chunk()?));
+        let before = version(&self.versions).filter(|version| version & 1 == 0)?;
+        self.cells.get((index + 1) * layout::CELL_BYTES - 8..)?.first_chunk::<8>()?;
+        let cell = Cell::copied(&OfCopy { copies: self, index }, before);
+        (version(&self.versions_after) == Some(before)).then_some(cell)
+    }
+}
+
+/// The words of one cell of [`Copies`].
+struct OfCopy<'a> {
+    copies: &'a Copies,
+    index: usize,
+}
+
+impl Words for OfCopy<'_> {
+    fn load(&self, at: usize, _: Ordering) -> u64 {
+        let (copy, at) = match at.checked_sub(TOOL) {
+            None => (&self.copies.cells, self.index * layout::CELL_BYTES + at),
+            Some(at) => (&self.copies.tools, self.index * layout::TOOL_BYTES + at),
+        };
+        // Files of former builds end before the names of tools.
+        copy.get(at..).and_then(|rest| rest.first_chunk()).map_or(0, |word| u64::from_le_bytes(*word))
+    }
+
+    fn store(&self, _: usize, _: u64) {}
+
+    fn fence(&self) {}
+}
+
 /// Sets cell `index` of the file `path` to the result of `decide`, and counts the change. Returns the cell's
 /// new version.
 pub(crate) fn change<'a>(
@@ -503,6 +563,37 @@ mod tests {
                 }
             }
         }
+    }
+
+    /// Cells that are copied by few system calls are as cells that are read word by word, and a cell that was
+    /// set meanwhile is none.
+    #[test]
+    fn copied_cells_are_whole_or_none() {
+        let words = Dying { words: (0..16).map(|_| Plain::new(0)).collect(), left: Plain::new(usize::MAX) };
+        put(&words, &confirmed(1));
+        put(&words, &leased(2));
+        let bytes = |from: usize, to: usize| -> Vec<u8> {
+            words.words[from..to].iter().flat_map(|word| word.get().to_le_bytes()).collect()
+        };
+        let (cell, tool) = (bytes(0, 8), bytes(8, 16));
+        // The second of two cells is set; the first was never set.
+        let two = |of: &[u8]| [&[0; layout::CELL_BYTES][..], of].concat();
+        let copies = |after: &[u8]| Copies {
+            versions: two(&cell),
+            cells: two(&cell),
+            tools: two(&tool),
+            versions_after: two(after),
+        };
+        let whole = copies(&cell);
+        assert_eq!(whole.cell(1), Some(Cell::read(&words)));
+        assert_eq!(whole.cell(1).map(|cell| (cell.value, cell.tool)), Some((2, "tuner".to_owned())));
+        assert_eq!(whole.cell(0).map(|cell| cell.value), Some(0));
+        assert_eq!(whole.cell(2), None);
+        put(&words, &confirmed(3));
+        assert_eq!(copies(&bytes(0, 8)).cell(1), None);
+        let setting = two(&[cell[..8].to_vec(), 7_u64.to_le_bytes().to_vec(), cell[16..].to_vec()].concat());
+        let being_set = Copies { versions: setting.clone(), versions_after: setting, ..whole };
+        assert_eq!(being_set.cell(1), None);
     }
 
     /// A former build without leases sets only the value, the setter and the version; its change counts as

@@ -227,3 +227,38 @@ fn a_feed_is_focused_on_a_window() {
     assert!(anchor > 0 && count == expected, "{count} of {expected}");
     assert!(!feed.has_more(0));
 }
+
+#[test]
+fn a_window_that_begins_with_overwritten_events_has_a_time_before_which_they_are() {
+    let directory = Directory::new("overwritten");
+    let space = space(&directory, 4096, 4, Policy::Overwrite);
+    let start = space.clock().anchor().ticks;
+    let mut slow = Mixed::new(space.writer("slow").unwrap());
+    let mut fast = Mixed::new(space.writer("fast").unwrap());
+    let count = 3000;
+    for n in 0..count {
+        fast.emit(start + 1000 * n, false);
+        if n % 300 == 0 {
+            slow.emit(start + 1000 * n, false);
+        }
+    }
+    let first_held = |since: u64, until: u64| {
+        let mut events = SpaceReader::open(space.path()).unwrap().events().since_block(since).until(until);
+        let mut first = None;
+        let mut take = |item: Item<'_>| {
+            if let Item::Event(event) = item
+                && event.writer == fast.writer.number()
+            {
+                first.get_or_insert(event.time);
+            }
+        };
+        while events.poll(usize::MAX, &mut take).unwrap() > 0 {}
+        (first, events.overwritten_until())
+    };
+    let (first, until) = first_held(start, u64::MAX);
+    assert!(first > Some(start + 1000 * 2000) && until == first, "{first:?}, {until:?}");
+    // All events of the window are overwritten, so none of that writer's is handed over.
+    assert_eq!(first_held(start + 1000, start + 9000), (None, until));
+    // A window of events that are there.
+    assert_eq!(first_held(first.unwrap() + 1, u64::MAX).1, None);
+}

@@ -300,6 +300,35 @@ fn older_detail_of_a_run_that_goes_on_is_read_from_its_rings() {
     reading.join().expect("all was read");
 }
 
+#[test]
+fn a_window_whose_events_are_overwritten_is_drawn_in_sums() {
+    let net = "net first connect [{<n>} -> {<n = n + 1>}] .. [{<n>} -> {<n = n + 1>}];";
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let mut run = Run::start_in(folder, net, &["--monitor", "full", "--quantum", "1"]);
+    let mut output = run.child.stdout.take().expect("piped");
+    let reading = std::thread::spawn(move || {
+        let _ = std::io::copy(&mut output, &mut std::io::sink());
+    });
+    feed(&mut run, 100);
+    at_rest(&run, 100);
+    let view = View::start(&run.space(), &[]);
+    let first = json(&view.body("/page.json"));
+    let to = 0.9 * first["timeline"]["duration_ns"].as_f64().expect("a number");
+    let window = || json(&view.body(&format!("/timeline?from=0&to={to}")));
+    assert!(!window()["exact_from_ns"].is_null(), "the rings have it still");
+    // The worker's element holds fewer events than these messages make.
+    feed(&mut run, 100_000);
+    at_rest(&run, 100_100);
+    let part = window();
+    assert_eq!(part["exact_from_ns"], Value::Null, "{} gaps", part["gaps"]);
+    let sums = part["tasks"].as_array().expect("tasks").iter();
+    let sums = sums.flat_map(|task| task["sums"].as_array().expect("sums")).filter_map(Value::as_u64);
+    assert!(sums.sum::<u64>() > 0, "the sums were made before");
+    drop(run.child.stdin.take());
+    run.end(0);
+    reading.join().expect("all was read");
+}
+
 /// Whether two figures, or all figures of two objects, are the same within a tolerance. Counts are equal.
 /// Times may differ by one bucket of a histogram (up to 0.4 %): the rate of the clock is measured more
 /// exactly with time, and a quantile may pass a bucket's edge.

@@ -475,7 +475,9 @@ impl Timeline {
     }
 
     fn gap(&mut self, time: u64, writer: u64, lost: u64) {
-        let (from, worker) = self.writers.get(&writer).copied().unwrap_or((time, None));
+        // Before the first event that was read of a writer, the lost events may lie anywhere in the window.
+        let first = self.how.within.map_or(time, |(from, _)| from);
+        let (from, worker) = self.writers.get(&writer).copied().unwrap_or((first, None));
         if self.clipped(from.min(time), time).is_none() {
             return;
         }

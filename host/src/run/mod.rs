@@ -101,6 +101,8 @@ pub struct Plan {
     pub elsewhere: Option<Arc<dyn Elsewhere>>,
     /// The directory of a session that the space joins; it is created if it does not exist.
     pub session: Option<PathBuf>,
+    /// Whether the space stays after the run even if neither `keep` nor `space` is set.
+    pub stays: bool,
 }
 
 impl Plan {
@@ -128,6 +130,7 @@ impl Plan {
             places: Vec::new(),
             elsewhere: None,
             session: None,
+            stays: false,
         }
     }
 }
@@ -188,7 +191,8 @@ impl Run {
             .map(|path| DeadLetters::create(path, &plan.input.names))
             .transpose()?;
         let space = space(plan)?;
-        let folder = Folder::new(space.path(), plan.keep.is_some() || plan.space.is_some(), interrupt);
+        let folder =
+            Folder::new(space.path(), plan.keep.is_some() || plan.space.is_some() || plan.stays, interrupt);
         let tally = Arc::new(Tally::default());
         let archive = |on_full| Archive::start(&space, on_full, interrupt, &tally, notices);
         let archive = plan.keep.map(archive).transpose()?;

@@ -392,7 +392,7 @@ impl<'m, F: Feed> Follower<'m, F> {
     /// Whether some process of the feed lives and has not ended its run.
     pub fn is_running(&self) -> bool {
         let mut parts = self.parts.iter().zip(self.feed.spaces());
-        parts.any(|(part, reader)| part.alive && reader.info().is_ok_and(|info| !info.finished))
+        parts.any(|(part, reader)| part.alive && reader.is_finished().is_ok_and(|finished| !finished))
     }
 
     /// Restarts the measurement at the present time.

@@ -106,6 +106,15 @@ impl Fixed {
     }
 }
 
+/// The words of an element's header that change when there is something new.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Changing {
+    head: u64,
+    pub(super) drops: u64,
+    state: u64,
+    discarded: u64,
+}
+
 /// One file of blocks: the ring, or the archive.
 #[derive(Debug)]
 pub(crate) struct Blocks {
@@ -244,6 +253,20 @@ impl Blocks {
             )));
         }
         Ok(head & !7)
+    }
+
+    /// The words of a ring's header that change, loaded in any order by one system call; `None` for an
+    /// archive.
+    pub(super) fn changing(&self) -> Result<Option<Changing>, Error> {
+        if self.block_count == 0 {
+            return Ok(None);
+        }
+        let mut words = [0; element::READ_POSITION - element::HEAD];
+        file::read_exact_at(&self.file, &self.path, &mut words, self.start + element::HEAD as u64)?;
+        let word = |at: usize| file::word(&words, at - element::HEAD);
+        let [head, drops, state, discarded] =
+            [element::HEAD, element::DROPS, element::STATE, element::DISCARDED].map(word);
+        Ok(Some(Changing { head, drops, state, discarded }))
     }
 
     /// Where block `number` lies in the file.

@@ -8,7 +8,7 @@
 //! The parts of a continued event are joined in a buffer of their own, and the event is returned when its
 //! last part was read. If a part was overwritten, the whole event is lost.
 
-use super::blocks::{Blocks, HEAD_MAX, Place};
+use super::blocks::{Blocks, Changing, HEAD_MAX, Place};
 use super::consumer::Consumer;
 use crate::error::Error;
 use crate::file;
@@ -112,6 +112,8 @@ pub(super) struct ElementReader {
     position: u64,
     /// Position up to which events were committed when the header was last read.
     limit: u64,
+    /// The header's changing words when the ring was last looked at.
+    seen: Option<Changing>,
     /// Position up to which the archive has blocks.
     archived: u64,
     /// The current block's bytes from its start, as far as `limit` went when it was copied.
@@ -145,6 +147,8 @@ pub(super) struct ElementReader {
     /// Blocks that begin after this time are not read; `is_past_last` reports whether there was one.
     last: u64,
     is_past_last: bool,
+    /// The time before which events after the start that was set are overwritten.
+    overwritten_until: Option<u64>,
     outline: Option<Outline>,
     /// The consumer for which the writer waits, if this reader is one. Boxed, because it is seldom used.
     consumer: Option<Box<Consumer>>,
@@ -211,6 +215,8 @@ impl ElementReader {
             by_block: false,
             last: u64::MAX,
             is_past_last: false,
+            seen: None,
+            overwritten_until: None,
             outline: None,
             consumer: None,
             whole_from: None,
@@ -256,9 +262,15 @@ impl ElementReader {
     /// Loads the positions that the writer and the archive have reached.
     pub(super) fn look(&mut self) -> Result<(), Error> {
         self.look_at_archive(false)?;
+        let seen = self.main().changing()?;
+        // Most elements of a space are idle, and have nothing new.
+        let is_set_up = self.start.is_none() && (self.outline.is_none() || self.whole_from.is_some());
+        if seen.is_some() && self.seen == seen && is_set_up && !self.by_block {
+            return Ok(());
+        }
         // The number of drops is loaded before `head`: events are dropped between blocks, so the drops that
         // are counted here precede all events after `limit`.
-        self.drops = self.main().word(element::DROPS)?;
+        self.drops = seen.map_or_else(|| self.main().word(element::DROPS), |seen| Ok(seen.drops))?;
         if self.by_block && self.look_at_blocks()? {
             // The header of the next block shows the events dropped after the last complete block.
             self.drops = 0;
@@ -275,7 +287,9 @@ impl ElementReader {
             self.first = Some(start);
             self.seek(start)?;
         }
-        self.find_whole()
+        self.find_whole()?;
+        self.seen = seen;
+        Ok(())
     }
 
     /// Skips events that the writer discarded, without counting them as lost.
@@ -357,6 +371,12 @@ impl ElementReader {
         self.is_past_last
     }
 
+    /// The time, in ticks, before which events after the start that was set are overwritten; `None` if all
+    /// events after the start are there, or if events are missing only later, where gaps show them.
+    pub(super) fn overwritten_until(&self) -> Option<u64> {
+        self.overwritten_until
+    }
+
     /// Sets the time at which reading ends: blocks that begin later are not read.
     pub(super) fn end_at(&mut self, last: u64) {
         self.last = last;
@@ -399,7 +419,11 @@ impl ElementReader {
         if anew && let Some(kept) = self.place.kept.get() {
             kept.look()?;
         }
+        // Where there are no segments, an archive of a former version is searched when events were
+        // overwritten.
+        let may_have = anew || self.limit == 0 || self.ring.is_none() || self.place.kept.get().is_some();
         if self.archive.is_none()
+            && may_have
             && let Some(archive) = Blocks::archived(&self.place)?
         {
             archive.check_beside(self.main())?;
@@ -436,15 +460,18 @@ impl ElementReader {
     }
 
     /// Skips the blocks that end before `start`, by reading only their headers. The events of skipped blocks
-    /// do not count as lost.
+    /// do not count as lost. If the oldest block begins after `start`, its time is noted.
     fn seek(&mut self, start: Start) -> Result<(), Error> {
         let low = self.last_behind(start)?;
         let block_bytes = self.main().block_bytes;
         let Some(header) = self.block_header(low)? else { return Ok(()) };
+        let (base, first) = (file::word(&header, block::BASE), file::word(&header, block::SEQUENCE));
+        if low > 0 && !start.is_behind(base, first) {
+            self.overwritten_until = Some(base);
+        }
         if low * block_bytes > self.position {
             self.position = low * block_bytes;
-            // Events after the start that were overwritten count as lost.
-            let first = file::word(&header, block::SEQUENCE);
+            // Events after a start that is a sequence number count as lost if they were overwritten.
             self.sequence = if let Start::Sequence(asked) = start { asked.min(first) } else { first };
             (self.buffered, self.begun, self.gap) = (None, None, None);
         }
@@ -595,6 +622,10 @@ impl ElementReader {
         self.base = file::word(&self.buffer, block::BASE);
         if self.base > self.last {
             self.is_past_last = true;
+            // The events before the block were overwritten after the start was searched.
+            if first > self.sequence {
+                self.overwritten_until = Some(self.base);
+            }
             return Ok(None);
         }
         self.time = self.base;

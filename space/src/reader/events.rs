@@ -367,6 +367,12 @@ impl EventStream {
         self.sources.iter().any(|source| source.is_cut || source.element.is_past_last())
     }
 
+    /// The time, in ticks, before which events of some writer after the start of the stream are overwritten.
+    /// Such events are not counted as lost. `None` if no writer's are; known after the first poll.
+    pub fn overwritten_until(&self) -> Option<u64> {
+        self.sources.iter().filter_map(|source| source.element.overwritten_until()).max()
+    }
+
     /// Begins the events of the writer `writer` at the sequence number `sequence`. Earlier events are neither
     /// read nor counted as lost. Has no effect for a writer whose element another writer had before.
     pub fn from_sequence(mut self, writer: u32, sequence: u64) -> EventStream {

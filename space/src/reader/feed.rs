@@ -217,6 +217,15 @@ impl PathFeed {
         self.window(from, to, true)
     }
 
+    /// The time, in ticks of the clock of the space at this index, before which events of the feed's window
+    /// are overwritten; `None` if none are. Known after the first poll.
+    pub fn overwritten_until(&self, space: usize) -> Option<u64> {
+        match self {
+            PathFeed::Space(feed) => feed.events.overwritten_until(),
+            PathFeed::Session(feed) => feed.overwritten_until_of(space),
+        }
+    }
+
     fn window(self, from: Duration, to: Duration, whole_blocks: bool) -> Result<PathFeed, Error> {
         match self {
             PathFeed::Space(mut feed) => {

@@ -104,6 +104,11 @@ impl Merged {
     pub fn has_more(&self, space: usize) -> bool {
         self.sources.get(space).is_some_and(|source| source.stream.has_more())
     }
+
+    /// As [`EventStream::overwritten_until`], for the space at this index, in ticks of its clock.
+    pub fn overwritten_until(&self, space: usize) -> Option<u64> {
+        self.sources.get(space).and_then(|source| source.stream.overwritten_until())
+    }
 }
 
 /// A window of events, by their times since the start of the first process.

@@ -226,6 +226,11 @@ impl SessionStream {
         self.merged.has_more(space)
     }
 
+    /// As [`Merged::overwritten_until`].
+    pub(super) fn overwritten_until_of(&self, space: usize) -> Option<u64> {
+        self.merged.overwritten_until(space)
+    }
+
     pub(super) fn session(&self) -> &Session {
         &self.session
     }

@@ -7,7 +7,7 @@ use super::latest::LatestEvents;
 use super::numbers::Numbers;
 use super::rows::{LiveView, RowInfo, RowKinds, read_chunk};
 use crate::catalog::{CatalogReader, Record};
-use crate::cell::{self, Cell, InFile, NO_TIME, Write};
+use crate::cell::{self, Cell, Copies, InFile, NO_TIME, Write};
 use crate::directory::{IDENTITY, IDENTITY_HALF_MADE};
 use crate::error::Error;
 use crate::file;
@@ -229,6 +229,14 @@ impl SpaceReader {
         read_info(&self.identity, &self.path.join(IDENTITY)).is_ok_and(|info| info.is_alive())
     }
 
+    /// Whether the process has recorded that it ended its use of the space.
+    ///
+    /// # Errors
+    /// Fails when the identity is truncated.
+    pub fn is_finished(&self) -> Result<bool, Error> {
+        Ok(self.header_word(identity::STATE)? == 2)
+    }
+
     /// Whether the space was removed, as a run removes its space at its end.
     pub fn is_gone(&self) -> bool {
         matches!(self.path.join(IDENTITY).try_exists(), Ok(false))
@@ -242,10 +250,19 @@ impl SpaceReader {
         let mut views = self.refreshed()?.settings.clone();
         let path = self.path.join("settings");
         let file = cell::open(&path, false)?;
-        for view in &mut views {
-            let words = InFile::new(&file, &path, cell_index(&path, view)?)?;
-            let cell = Cell::read(&words);
-            view.take(words.result(cell)?);
+        let places: Vec<usize> =
+            views.iter().map(|view| cell_index(&path, view)).collect::<Result<_, _>>()?;
+        let copies = Copies::of(&file, &path, places.iter().max().map_or(0, |last| last + 1))?;
+        for (view, &index) in views.iter_mut().zip(&places) {
+            let cell = match copies.cell(index) {
+                Some(cell) => cell,
+                None => {
+                    let words = InFile::new(&file, &path, index)?;
+                    let cell = Cell::read(&words);
+                    words.result(cell)?
+                }
+            };
+            view.take(cell);
         }
         Ok(views)
     }

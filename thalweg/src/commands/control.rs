@@ -32,7 +32,8 @@ Exit codes: 0 done, 1 the run refused it, 2 bad arguments or no such run.";
 #[derive(clap::Args)]
 #[command(after_help = LOAD_EXAMPLES, override_usage = "thalweg load [OPTIONS] [SPACE] NET.snet")]
 pub(crate) struct Load {
-    /// A space (as in `thalweg report`; the newest if omitted), and the network.
+    /// A space or the session of a run over nodes (as in `thalweg report`; the newest if omitted), and the
+    /// network.
     #[arg(value_name = "[SPACE] NET.snet", num_args = 1..=2, required = true)]
     space_net: Vec<String>,
     /// A library with more boxes; may be given several times.
@@ -50,6 +51,8 @@ Examples:
   thalweg pause
   # process 4242 reads on by itself after 10 s
   thalweg pause 4242 --for 10s
+  # all parts of a run over nodes, by its session, which `thalweg ls` lists
+  thalweg pause first-nodes-4242
 
 Exit codes: 0 done, 1 the run refused it, 2 bad arguments or no such run.";
 
@@ -66,7 +69,7 @@ pub(crate) struct Rest {
 /// The arguments of `thalweg stop`.
 #[derive(clap::Args)]
 pub(crate) struct Simple {
-    /// A space (as in `thalweg report`; the newest if omitted).
+    /// A space, or the session of a run over nodes (as in `thalweg report`; the newest if omitted).
     #[arg(value_name = "SPACE")]
     space: Option<String>,
     #[command(flatten)]
@@ -140,15 +143,24 @@ fn send_for(
     patience: &Patience,
     terminal: Terminal,
 ) -> Result<(), Failure> {
-    let Some(session) = spaces::session(space)? else {
-        let run = LiveRun::find(space)?.called("thalweg");
-        let result = run.command_for(command, patience.timeout, lease.terms())?.result;
-        return print_result(&lease.with_time(result), terminal);
+    let session = match spaces::session(space)? {
+        Some(session) => session,
+        None => {
+            let run = LiveRun::find(space)?.called("thalweg");
+            // The newest space may be that of a part of a run over nodes: then the command is for the whole
+            // run.
+            match run.whole().filter(|_| space.is_none()) {
+                Some(session) => session,
+                None => {
+                    let result = run.command_for(command, patience.timeout, lease.terms())?.result;
+                    return print_result(&lease.with_time(result), terminal);
+                }
+            }
+        }
     };
-    // The process that began a run has its sources, and commands the parts on nodes, which are named
-    // NETWORK@NODE.
+    // The process that began a run has its sources, and commands the parts on nodes.
     let mut runs = LiveRun::of_session(&session)?;
-    runs.retain(|(called, _)| !called.contains('@'));
+    runs.retain(|(called, _)| !spaces::is_part(called));
     if runs.is_empty() {
         return Err(Failure::Usage(format!("no process of the session {} runs", session.display())));
     }

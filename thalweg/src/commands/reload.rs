@@ -26,7 +26,8 @@ Exit codes: 0 done, 1 the run refused it, 2 bad arguments or no such run.";
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES, override_usage = "thalweg reload [OPTIONS] [SPACE] LIB")]
 pub(crate) struct Arguments {
-    /// A space (as in `thalweg report`; the newest if omitted), and the library, which the run has loaded.
+    /// A space or the session of a run over nodes (as in `thalweg report`; the newest if omitted), and the
+    /// library, which the run has loaded.
     #[arg(value_name = "[SPACE] LIB", num_args = 1..=2, required = true)]
     space_library: Vec<String>,
     #[command(flatten)]

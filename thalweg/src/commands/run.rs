@@ -239,8 +239,8 @@ pub(crate) struct Arguments {
     /// The extent of recording: nothing, counters, or every dispatch.
     #[arg(long, value_enum, value_name = "MODE", default_value_t = Monitor::Metrics, help_heading = "Monitoring")]
     monitor: Monitor,
-    /// Directory of the event space; it stays after the run [default: a new one in memory, removed at the
-    /// end].
+    /// Directory of the event space, with --nodes of the session of all spaces; it stays after the run
+    /// [default: a new one in memory, removed at the end].
     #[arg(long, value_name = "DIR", help_heading = "Monitoring")]
     space: Option<PathBuf>,
     /// Keep every event, and the space after the run.

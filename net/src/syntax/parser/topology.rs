@@ -409,6 +409,15 @@ impl Parser<'_> {
         let open = self.advance();
         let name = self.ident("a tag's name")?.name;
         let value = if self.eat(T::Equal) { ItemValue::Expr(self.tag_expr()?) } else { ItemValue::Copy };
+        let is_before_value =
+            self.at(T::GreaterEqual) || self.at(T::Greater) && self.kind_after(1) == T::Equal;
+        if matches!(value, ItemValue::Copy) && is_before_value {
+            let open = if kind == LabelKind::Tag { "<" } else { "<#" };
+            let message = "the value of a tag stands before the `>`";
+            let error = self.error("E0201", message, self.span()).label("not expected here");
+            self.report(error.help(format!("write `{open}{name}=…>`")));
+            return Err(Lost);
+        }
         self.close(T::Greater, open)?;
         Ok(Item { label: Label { kind, name }, value, span: self.span_from(start) })
     }

@@ -125,9 +125,8 @@ impl Clocks {
 }
 
 /// The timeline between two times of the page, in nanoseconds: it has every span if there are not too many
-/// and none was overwritten; otherwise it has sums.
-pub(crate) fn detail(path: &Path, known: &Processes, from: f64, to: f64) -> Result<TimelinePage, Failure> {
-    let feed = PathFeed::open(path).map_err(Failure::usage)?;
+/// and none was overwritten; otherwise it has sums. No event was taken from the feed.
+pub(crate) fn detail(feed: PathFeed, known: &Processes, from: f64, to: f64) -> Result<TimelinePage, Failure> {
     let is_single = feed.is_single();
     let together = |parts: Vec<TimelinePage>| {
         let parts =
@@ -152,7 +151,7 @@ pub(crate) fn detail(path: &Path, known: &Processes, from: f64, to: f64) -> Resu
 
 /// The time from which the feed counts (the beginning of the first process) to the time from which the page
 /// counts (the first event), in nanoseconds.
-fn before(feed: &PathFeed, known: &Processes) -> Result<f64, Failure> {
+fn before(feed: &impl Feed, known: &Processes) -> Result<f64, Failure> {
     let Some((later, first)) = known.first() else { return Ok(0.0) };
     let clock = feed.spaces()[0].info().map_err(Failure::usage)?.clock;
     Ok(clock.real_ns(first.zero).saturating_sub(clock.anchor().real_ns) as f64 - later)
@@ -170,10 +169,9 @@ pub(crate) fn part(
     if count > REPORTED_MAX {
         return Ok(None);
     }
-    let feed = PathFeed::open(path).map_err(Failure::usage)?;
-    let before = before(&feed, known)?;
-    let ns = |ns: f64| (ns + before).max(0.0) as u64;
     let mut follower = Follower::open(path, top).map_err(Failure::usage)?;
+    let before = before(follower.feed(), known)?;
+    let ns = |ns: f64| (ns + before).max(0.0) as u64;
     follower.between(ns(from), ns(to)).map_err(Failure::usage)?;
     follower.poll();
     follower.finish().map(Some).map_err(Failure::usage)
@@ -229,6 +227,12 @@ fn exactly(
         Box::new(shared)
     });
     follower.poll();
+    let is_overwritten = |(place, (later, levels)): (usize, &(f64, Levels))| {
+        follower.feed().overwritten_until(place).is_some_and(|until| until > levels.tick(from - later))
+    };
+    if known.iter().enumerate().any(is_overwritten) {
+        return Ok(None);
+    }
     follower.finish().map_err(Failure::usage)?;
     let made = made.lock().unwrap_or_else(PoisonError::into_inner);
     let mut parts = Vec::new();

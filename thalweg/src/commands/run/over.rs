@@ -73,8 +73,8 @@ impl Over {
             }
             false => self.nodes.clone(),
         };
-        let is_kept = plan.keep.is_some();
         let session = session(plan)?;
+        let is_kept = plan.keep.is_some() || plan.stays;
         let (stops, on_loss) = match self.on_lost {
             OnLost::Stop => (Some(interrupt.clone()), OnLoss::Stop),
             OnLost::GoOn => (None, OnLoss::GoOn),
@@ -117,8 +117,14 @@ fn session(plan: &mut Plan) -> Result<Option<PathBuf>, Failure> {
         plan.session = Some(given.into());
         return Ok(None);
     }
-    if plan.space.is_some() {
-        return Ok(None);
+    // The directory that `--space` names holds the spaces of the run and of its parts on this machine.
+    if let Some(space) = plan.space.take() {
+        if space.exists() {
+            return Err(Failure::Usage(format!("{} exists: --space names a new directory", space.display())));
+        }
+        let session = std::path::absolute(&space).unwrap_or(space);
+        (plan.session, plan.stays) = (Some(session.clone()), true);
+        return Ok(Some(session));
     }
     let name =
         plan.network.file_stem().map_or_else(|| "network".into(), |name| name.to_string_lossy().into_owned());

@@ -118,15 +118,13 @@ impl Measured {
 
     /// The timeline between two times of the page, in full detail. The call may take long.
     pub(super) fn detail(&self, from: f64, to: f64) -> Result<TimelinePage, String> {
+        let feed = PathFeed::open(&self.path).map_err(|error| error.to_string())?;
         let processes = match &*self.known() {
             Known::Nothing => return Err("nothing was measured yet".to_owned()),
             Known::Over(processes) => Arc::clone(processes),
-            Known::Live(lanes) => {
-                let feed = PathFeed::open(&self.path).map_err(|error| error.to_string())?;
-                Arc::new(lanes.levels(&Clocks::of(&feed)))
-            }
+            Known::Live(lanes) => Arc::new(lanes.levels(&Clocks::of(&feed))),
         };
-        detail(&self.path, &processes, from, to).map_err(|failure| failure.text())
+        detail(feed, &processes, from, to).map_err(|failure| failure.text())
     }
 
     /// The report on the time between two times of the page; `None` if the run goes on, or if that time has too
