@@ -288,11 +288,11 @@ impl Assembler {
         self.put(&((STRIPES as u32 - 1) << 6).to_le_bytes());
         self.put_with(&[0x48, 0xb8], stripes);
         self.put(&[0xf0, 0x48, 0xff, 0x04, 0x10]);
-        // The entry's descriptor, thread, record and state: mov rax, descriptor; mov [r8 + 24], rax;
-        // mov rax, fs:[0]; mov [r8 + 32], rax; mov qword ptr [r8 + 56], 0; mov dword ptr [r8 + 48], 0
+        // The entry's descriptor, thread and record; a free entry has the state of one in use: mov rax, descriptor;
+        // mov [r8 + 24], rax; mov rax, fs:[0]; mov [r8 + 32], rax; mov qword ptr [r8 + 56], 0
         self.put_with(&[0x48, 0xb8], descriptor);
         self.put(&[0x49, 0x89, 0x40, 24, 0x64, 0x48, 0x8b, 0x04, 0x25, 0, 0, 0, 0, 0x49, 0x89, 0x40, 32]);
-        self.put(&[0x49, 0xc7, 0x40, 56, 0, 0, 0, 0, 0x41, 0xc7, 0x40, 48, 0, 0, 0, 0]);
+        self.put(&[0x49, 0xc7, 0x40, 56, 0, 0, 0, 0]);
         self.give(number, value);
         // lea rax, [rip + the function's beginning]; mov [the slot - 72], rax
         self.put(&[0x48, 0x8d, 0x05, 0, 0, 0, 0]);

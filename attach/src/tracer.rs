@@ -18,6 +18,8 @@ pub(crate) type Registers = user_regs_struct;
 const STOP_MAX: Duration = Duration::from_secs(5);
 /// The longest time to wait until a thread that may run has a processor.
 const TURN_MAX: Duration = Duration::from_millis(4);
+/// The time in a stop after which there is no such waiting any more.
+const PATIENT_MAX: Duration = Duration::from_millis(20);
 /// The number, from `<elf.h>`, of the ELF note that holds the vector registers.
 const NT_X86_XSTATE: usize = 0x202;
 /// The size of the buffer for vector registers, which is more than those of any processor need.
@@ -158,7 +160,8 @@ impl Stopped {
         const ONE_BY_ONE: Duration = Duration::from_micros(100);
         let processors = std::thread::available_parallelism().map_or(1, usize::from);
         // Of more threads than processors, only the first ones would run.
-        for ids in ids.chunks(if time < ONE_BY_ONE { processors } else { ids.len().max(1) }) {
+        let is_apart = time < ONE_BY_ONE && self.lasts() < PATIENT_MAX;
+        for ids in ids.chunks(if is_apart { processors } else { ids.len().max(1) }) {
             let (running, stay): (Vec<Thread>, _) =
                 self.threads.drain(..).partition(|thread| ids.contains(&thread.id));
             self.threads = stay;
@@ -172,7 +175,10 @@ impl Stopped {
                 before.is_some() && process.turns(thread.id) == *before
             };
             let begin = Instant::now();
-            while begin.elapsed() < TURN_MAX && running.iter().zip(&turns).any(is_waiting) {
+            while begin.elapsed() < TURN_MAX
+                && self.lasts() < PATIENT_MAX
+                && running.iter().zip(&turns).any(is_waiting)
+            {
                 std::thread::sleep(Duration::from_micros(5));
             }
             std::thread::sleep(time);
@@ -224,6 +230,7 @@ impl Stopped {
 
     /// Waits until threads that were interrupted have stopped.
     fn wait(&mut self, process: &Process, mut waited: Vec<pid_t>) -> Result<(), Error> {
+        let processors = std::thread::available_parallelism().map_or(1, usize::from);
         let mut patience = Waited::begin();
         let mut looked = Instant::now();
         while !waited.is_empty() {
@@ -251,7 +258,10 @@ impl Stopped {
                     STOP_MAX.as_secs()
                 )));
             }
-            if !has_news {
+            if waited.len() > processors {
+                // Threads that are to stop on this thread's processor wait for it.
+                std::thread::sleep(Duration::from_micros(5));
+            } else if !has_news {
                 patience.pause();
             }
         }

@@ -227,7 +227,12 @@ impl Server {
         if !matches!(kind, Kind::Nginx) {
             return own;
         }
-        let children = std::fs::read_to_string(format!("/proc/{own}/task/{own}/children")).expect("children");
+        let mut children = String::new();
+        attached::until("nginx has started its worker", || {
+            let path = format!("/proc/{own}/task/{own}/children");
+            children = std::fs::read_to_string(path).expect("children");
+            !children.trim().is_empty()
+        });
         children.trim().parse().expect("one child")
     }
 }
