@@ -135,7 +135,8 @@ fn attempt(process: &Process, gadgets: &Gadgets) -> Result<Try, Error> {
     let mut stopped = Stopped::all(process)?;
     let is_unwinder = |record: &Record| matches!(record, Record::Unwinder { .. });
     let changes = put_back(process, found.records.iter().filter(|record| !is_unwinder(record)))?;
-    let mut within = within(process, &found, &stopped, gadgets);
+    let mut maps = process.maps()?;
+    let mut within = within(process, &found, &stopped, &maps, gadgets);
     let mut moments = ALONE.into_iter();
     loop {
         return_addresses(process, &found)?;
@@ -151,13 +152,13 @@ fn attempt(process: &Process, gadgets: &Gadgets) -> Result<Try, Error> {
         let mut ids: Vec<i32> = within.iter().map(|(id, _)| *id).collect();
         ids.dedup();
         stopped.let_run(process, &ids, alone)?;
-        within = self::within(process, &found, &stopped, gadgets);
+        maps = process.maps()?;
+        within = self::within(process, &found, &stopped, &maps, gadgets);
     }
     let bytes = found.mappings.iter().map(|mapping| mapping.end - mapping.begin).sum();
     if !within.is_empty() || is_calling(process, &found) {
         return Ok(Try::Occupied(changes, stopped.lasts(), bytes));
     }
-    let maps = process.maps()?;
     let Some(thread) = worker(process, &stopped, &maps) else {
         return Ok(Try::Occupied(changes, stopped.lasts(), bytes));
     };
@@ -177,12 +178,18 @@ fn attempt(process: &Process, gadgets: &Gadgets) -> Result<Try, Error> {
 
 /// The places in inserted code at which threads stand, or continue when a signal handler returns, each with
 /// the thread.
-fn within(process: &Process, found: &Found, stopped: &Stopped, gadgets: &Gadgets) -> Vec<(i32, u64)> {
+fn within(
+    process: &Process,
+    found: &Found,
+    stopped: &Stopped,
+    maps: &[Mapping],
+    gadgets: &Gadgets,
+) -> Vec<(i32, u64)> {
     let mut within = Vec::new();
     for thread in &stopped.threads {
         // A thread that is about to be killed has no registers any more.
         let Ok(registers) = thread.registers() else { continue };
-        let mut places = interrupted(process, &registers, gadgets.restorer);
+        let mut places = interrupted(process, maps, &registers, gadgets.restorer);
         places.push(registers.rip);
         places.retain(|place| found.mappings.iter().any(|mapping| mapping.has(*place)));
         within.extend(places.into_iter().map(|place| (thread.id, place)));

@@ -380,16 +380,6 @@ fn waited(id: pid_t, options: c_int) -> Option<(pid_t, Stop)> {
     Some((waited, stop))
 }
 
-/// Reads memory of a process up to the first page that its threads cannot read themselves. Returns the number of
-/// bytes, or the error if there is none.
-pub(crate) fn read_readable(pid: pid_t, address: u64, into: &mut [u8]) -> io::Result<usize> {
-    let own = libc::iovec { iov_base: into.as_mut_ptr().cast(), iov_len: into.len() };
-    let theirs = libc::iovec { iov_base: address as usize as *mut c_void, iov_len: into.len() };
-    // SAFETY: the call writes at most `into.len()` bytes to `into`.
-    let read = unsafe { libc::process_vm_readv(pid, &raw const own, 1, &raw const theirs, 1, 0) };
-    usize::try_from(read).map_err(|_| io::Error::last_os_error())
-}
-
 fn call(request: libc::c_uint, id: pid_t, address: usize, data: usize) -> io::Result<()> {
     // SAFETY: every caller in this file gives what the request needs, and pointers to memory that outlives
     // the call.

@@ -3,7 +3,7 @@
 use super::{Attachment, Patch};
 use crate::error::Error;
 use crate::memory::Record;
-use crate::process::Process;
+use crate::process::{Mapping, Process};
 use crate::restore::ALONE;
 use crate::stacks::interrupted;
 use crate::tracer::{Registers, Stopped, traced};
@@ -80,7 +80,8 @@ fn cleared(
 ) -> Result<bool, Error> {
     let mut moments = ALONE.into_iter();
     loop {
-        let within = hindering(process, stopped, patches, restorer)?;
+        let maps = process.maps()?;
+        let within = hindering(process, &maps, stopped, patches, restorer)?;
         if within.is_empty() {
             return Ok(true);
         }
@@ -93,6 +94,7 @@ fn cleared(
 /// are none, the others are moved.
 fn hindering(
     process: &Process,
+    maps: &[Mapping],
     stopped: &Stopped,
     patches: &[Patch],
     restorer: u64,
@@ -103,7 +105,7 @@ fn hindering(
     let (mut moves, mut hinder) = (Vec::new(), Vec::new());
     for thread in &stopped.threads {
         let Ok(registers) = thread.registers() else { continue };
-        let mut later = interrupted(process, &registers, restorer).into_iter();
+        let mut later = interrupted(process, maps, &registers, restorer).into_iter();
         let place = within(registers.rip);
         let new = place.map(|patch| patch.places.iter().find(|(old, _)| *old == registers.rip));
         match new {
