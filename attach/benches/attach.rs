@@ -1,5 +1,5 @@
 //! The cost of attaching: `cargo bench -p thalweg-attach`. Each figure is the least or the median of several
-//! measurements; the program calls a function of two instructions.
+//! measurements; the program calls a function of two instructions. `PARTS="costs times"` measures some of the parts.
 
 #[path = "../tests/started/mod.rs"]
 mod started;
@@ -8,7 +8,7 @@ mod rivals;
 
 use started::{Target, compiled};
 use std::time::{Duration, Instant};
-use thalweg_attach::{Argument, Attachment, Form, Keep, Options, Place, Which, Wish};
+use thalweg_attach::{Argument, Attachment, Form, Keep, Options, Place, Which, Wish, readable_names};
 
 const CALLS: &str = "20000000";
 const ROUNDS: usize = 7;
@@ -16,12 +16,16 @@ const ROUNDS: usize = 7;
 fn main() {
     let folder = tempfile::tempdir().expect("a folder");
     let program = compiled(folder.path(), "calls.c", &["-O2"]);
-    costs(&program);
-    for threads in ["1", "64"] {
-        times(&program, threads);
+    let parts = std::env::var("PARTS").unwrap_or_else(|_| "costs times listing rivals".to_owned());
+    for part in parts.split(' ') {
+        match part {
+            "costs" => costs(&program),
+            "times" => ["1", "64"].into_iter().for_each(|threads| times(&program, threads)),
+            "listing" => listing(folder.path()),
+            "rivals" => rivals::all(folder.path(), &program),
+            other => panic!("there is no part {other}"),
+        }
     }
-    listing(folder.path());
-    rivals::all(folder.path(), &program);
 }
 
 /// The time of two readings of the processor's clock, which every timed call contains.
@@ -52,21 +56,25 @@ fn listing(folder: &std::path::Path) {
     assert!(made.expect("a compiler").success());
     let mut target = Target::start(&compiled(folder, "user.c", &["-O2", "-ldl"]), &[]);
     target.ask(&format!("load {}", library.display()));
-    let mut all = vec![];
-    let mut matched = vec![];
-    for _ in 0..5 {
+    let (mut one_thread, mut all_processors, mut matched) = (vec![], vec![], vec![]);
+    for n in 0..10 {
         let begin = Instant::now();
         let attachment = Attachment::open(target.pid(), Options::default()).expect("it can be attached to");
         let found = attachment.modules().functions("libmany.so:*");
-        let names: usize = found.iter().map(|function| function.readable().len()).sum();
-        all.push(begin.elapsed());
+        let names: usize = match n % 2 {
+            0 => found.iter().map(|function| function.readable().len()).sum(),
+            _ => readable_names(&found).iter().map(String::len).sum(),
+        };
+        if n % 2 == 0 { &mut one_thread } else { &mut all_processors }.push(begin.elapsed());
         assert!(found.len() >= 100_000 && names > 0, "{}", found.len());
         let begin = Instant::now();
         assert_eq!(attachment.modules().functions("shop::Cart012345::add").len(), 1);
         matched.push(begin.elapsed());
     }
-    line("100,000 functions read, matched, demangled (one thread)", median(all).as_secs_f64() * 1e3, "ms");
-    line("one of 100,000 found by its readable name", median(matched).as_secs_f64() * 1e3, "ms");
+    let ms = |times| median(times).as_secs_f64() * 1e3;
+    line("100,000 functions read, matched, demangled: one thread", ms(one_thread), "ms");
+    line("100,000 functions read, matched, demangled: all processors", ms(all_processors), "ms");
+    line("one of 100,000 found by its readable name", ms(matched), "ms");
 }
 
 /// The least time of a call in several measurements, in ns.
@@ -105,6 +113,10 @@ fn costs(program: &std::path::Path) {
             let function = attachment.modules().functions(function).remove(0);
             attachment.add(&[(function, wish)]).expect("attached");
             line(&format!("more: {name}"), least(target, question) - before, "ns");
+            if attachment.points()[0].can_be_thinned() && name == "timed" {
+                attachment.thin(0, 1 << 20).expect("thinned");
+                line("more: timed, a call that is left out", least(target, question) - before, "ns");
+            }
             attachment.detach().expect("detached");
         };
     for wish in wishes {
@@ -153,6 +165,6 @@ fn median(mut times: Vec<Duration>) -> Duration {
 }
 
 fn line(name: &str, value: f64, unit: &str) {
-    let text = format!("{name:<56} {value:9.2} {unit}\n");
+    let text = format!("{name:<58} {value:9.2} {unit}\n");
     std::io::Write::write_all(&mut std::io::stdout(), text.as_bytes()).expect("standard output");
 }

@@ -17,7 +17,7 @@ use crate::inject::Gadgets;
 use crate::kept::{Call, Keep, Ring};
 use crate::memory::{Found, Memory, Record, Region};
 use crate::modules::{Function, Modules};
-use crate::points::{Argument, Change, Figures, Layout, Only};
+use crate::points::{Argument, Change, Details, Figures, Layout, Only};
 use crate::process::{Identity, Mapping, PAGE, Process};
 use crate::refusal;
 use crate::restore::{Restored, restore, worker};
@@ -107,11 +107,23 @@ pub struct Point {
     figures: u64,
     beginning: Beginning,
     change: Option<Change>,
+    one_in: u32,
     patch: Patch,
     is_on: bool,
 }
 
 impl Point {
+    /// Of the counted calls, one in this number is timed and has its values kept.
+    pub fn one_in(&self) -> u32 {
+        self.one_in
+    }
+
+    /// Whether only some of the counted calls can be measured: something is measured besides their number, and
+    /// no register has to be restored after each of them.
+    pub fn can_be_thinned(&self) -> bool {
+        !self.layout.is_plain() && self.change.is_none_or(|change| change.restored.is_none())
+    }
+
     /// Whether calls are counted at present: the point was not removed, and its library is loaded.
     pub fn is_on(&self) -> bool {
         self.is_on
@@ -159,8 +171,8 @@ struct Neighbour {
 
 impl Neighbour {
     /// The addresses of the routines near the module. `leave` is where timed functions return to, which is in
-    /// the memory near the first module.
-    fn routines(&self, leave: u64) -> Routines {
+    /// the memory near the first module; `table` is the table of calls under way.
+    fn routines(&self, leave: u64, table: u64) -> Routines {
         let at = |offset| self.region.address + offset;
         let blob = &*BLOB;
         Routines {
@@ -175,6 +187,7 @@ impl Neighbour {
             keep: at(blob.keep),
             caller: at(blob.caller),
             go: leave - GO_BYTES,
+            table,
         }
     }
 
@@ -303,7 +316,8 @@ impl Attachment {
         for (function, wish, beginning, change, layout, _) in prepared {
             let memory = self.memory.as_mut().expect("there is room");
             let (stripes, figures) = memory.figures(layout.bytes())?;
-            let stub = self.stub(function, &beginning, &layout, stripes, (change, wish.only))?;
+            let details = Details { change, only: wish.only, one_in: 1 };
+            let stub = self.stub(function, &beginning, &layout, stripes, details)?;
             let place = self.neighbour(function.module_index).put(&stub)?;
             let patch = self.patch(function, place, &stub)?;
             patches.push(patch.clone());
@@ -316,6 +330,7 @@ impl Attachment {
                 figures,
                 beginning,
                 change,
+                one_in: 1,
                 patch,
                 is_on: true,
             });
@@ -334,11 +349,11 @@ impl Attachment {
         beginning: &Beginning,
         layout: &Layout,
         stripes: u64,
-        what: (Option<Change>, Only),
+        what: Details,
     ) -> Result<Stub, Error> {
         let bytes = if layout.kept.is_some() || layout.callers.is_some() { 128 } else { 64 };
         let descriptor = self.memory.as_mut().expect("there is room").private(bytes)?;
-        self.describe(descriptor, stripes, layout, what.0)?;
+        self.describe(descriptor, stripes, layout, what.change)?;
         if layout.reads_clock() {
             let first = &self.neighbours.first().expect("there is room").region;
             let written = first.file.write_all_at(&1_u64.to_le_bytes(), CLOCK_OFFSET);
@@ -606,7 +621,7 @@ impl Attachment {
         let mut words = vec![
             stripes,
             layout.stripe_bytes,
-            restored.map_or(0, |(number, _)| u64::from(stub::FRAME_ARGUMENTS[number])),
+            restored.map_or(0, |(number, _)| u64::from(stub::FRAME_ARGUMENTS[number]) + 8),
             restored.map_or(0, |(_, value)| value),
             layout.result.map_or(0, |(_, histogram)| u64::from(histogram)),
             u64::from(layout.is_timed) | u64::from(layout.reads_clock()) << 1,
@@ -639,8 +654,9 @@ impl Attachment {
     /// The memory for code near a module that has room, and the address of the next trampoline in it.
     fn room(&mut self, module: usize) -> Result<(&mut Neighbour, u64, Routines), Error> {
         let leave = self.leave().expect("there is room");
+        let table = self.memory.as_ref().expect("there is room").table();
         let neighbour = self.neighbour(module);
-        let (place, routines) = (neighbour.place()?, neighbour.routines(leave));
+        let (place, routines) = (neighbour.place()?, neighbour.routines(leave, table));
         Ok((neighbour, place, routines))
     }
 

@@ -36,6 +36,9 @@ pub(crate) struct Blob {
 
 /// The distance from the call of a timed function (`ta_go`) to the place to which the function returns.
 pub(crate) const GO_BYTES: u64 = 4;
+/// The factor by which the place of a return address is multiplied to find its bucket in the table of calls under
+/// way, as in `blob.s`.
+pub(crate) const BUCKET_FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
 /// The offset of the word that says whether the clock is read when a function returns.
 pub(crate) const CLOCK_OFFSET: u64 = 104;
 /// The size of the table of calls under way, whose layout is in `blob.s`.

@@ -9,7 +9,7 @@
 # longjmp nor stacks that threads hand to each other confuse it.
 #   entry: slot 0, return address 8, begin 16, descriptor 24, thread 32, replaced argument 40, state 48, the call's record 56 (0: none)
 #   state: 0 in use or free (slot 0), 1 its slot was put back before an exception, 2 being taken over
-# A descriptor: stripes' begin 0, a stripe's bytes 8, frame offset of the argument to restore 16 (0: none; r9 never), the value it was given 24,
+# A descriptor: stripes' begin 0, a stripe's bytes 8, 8 more than the frame offset of the argument to restore 16 (0: none), the value it was given 24,
 #   offset of the results' histogram 32 (0: none), 1 at 40 if times are kept plus 2 if the clock is read, unused bits of a result's register 48,
 #   how results are read 56 (0 unsigned, 1 signed, 2 double, 3 float). Where calls are kept: offset of the stripe's ring of records 64,
 #   records in it less one 72 (it has a power of two), bytes of a record 80, whether the first calls are kept and not the last 88. Where callers are
@@ -454,18 +454,17 @@ ta_leave:
 2:  mov rdx, [r8 + 8]
     mov [rcx], rdx
     mov rdi, [r8 + 24]
-    stripe
     sub rax, [r8 + 16]
     jnc 3f
     xor eax, eax
 3:  mov rdx, [rdi + 16]
     test rdx, rdx
     jz 4f
-    mov r9, [rsp + rdx]
+    mov r9, [rsp + rdx - 8]
     cmp r9, [rdi + 24]
     jne 4f
     mov r9, [r8 + 40]
-    mov [rsp + rdx], r9
+    mov [rsp + rdx - 8], r9
 4:  mov rcx, [r8 + 56]
     test rcx, rcx
     jz 44f
@@ -484,17 +483,20 @@ ta_leave:
     mov qword ptr [rcx + 48], 1
 42: mov qword ptr [rcx], 0
     jmp 44f
-43: lock inc qword ptr [rsi + 88]
+43: stripe
+    lock inc qword ptr [rsi + 88]
 44: # A free entry names no thread: one that looks for its own must not find it while another takes it.
     mov qword ptr [r8 + 32], 0
     mov qword ptr [r8], 0
     test byte ptr [rdi + 40], 1
     jz 5f
+    stripe
     mov ecx, 128
     mov edx, 16
     call ta_value
 5:  cmp qword ptr [rdi + 32], 0
     je 6f
+    stripe
     mov r8, [rdi + 56]
     cmp r8d, 2
     jae 52f

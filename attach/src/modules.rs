@@ -73,6 +73,23 @@ impl Function {
     }
 }
 
+/// The demangled names of functions, computed on all processors, because a hundred thousand C++ names take long.
+pub fn readable_names(functions: &[Function]) -> Vec<String> {
+    const FEW: usize = 2000;
+    let processors = std::thread::available_parallelism().map_or(1, usize::from);
+    let part = functions.len().div_ceil(processors).max(FEW);
+    std::thread::scope(|scope| {
+        let parts = functions
+            .chunks(part)
+            .map(|part| scope.spawn(move || part.iter().map(Function::readable).collect::<Vec<String>>()));
+        let parts: Vec<_> = parts.collect();
+        let named = |(part, names): (&[Function], std::thread::ScopedJoinHandle<'_, Vec<String>>)| {
+            names.join().unwrap_or_else(|_| part.iter().map(|function| function.name.clone()).collect())
+        };
+        functions.chunks(part).zip(parts).flat_map(named).collect()
+    })
+}
+
 /// All modules of the target.
 #[derive(Debug)]
 pub struct Modules {
@@ -238,7 +255,7 @@ impl Module {
 
     fn name(&self, symbol: &Symbol) -> &str {
         let rest = self.names.get(symbol.name as usize..).unwrap_or_default();
-        let end = rest.iter().position(|byte| *byte == 0).unwrap_or(0);
+        let end = memchr::memchr(0, rest).unwrap_or(0);
         std::str::from_utf8(&rest[..end]).unwrap_or("")
     }
 
@@ -285,10 +302,11 @@ impl Module {
         let (symbols, names) = match elf.symbols(&file, SHT_SYMTAB, false) {
             Some((mut symbols, names)) => {
                 if let Some((exported, _)) = exported {
-                    let exported: std::collections::HashSet<u64> =
-                        exported.iter().map(|symbol| symbol.address).collect();
+                    // Both tables are sorted by address.
+                    let mut exported = exported.iter().map(|symbol| symbol.address).peekable();
                     for symbol in &mut symbols {
-                        symbol.is_exported &= exported.contains(&symbol.address);
+                        while exported.next_if(|address| *address < symbol.address).is_some() {}
+                        symbol.is_exported &= exported.peek() == Some(&symbol.address);
                     }
                 }
                 (symbols, names)

@@ -67,6 +67,15 @@ pub(crate) struct Change {
     pub(crate) restored: Option<usize>,
 }
 
+/// What a trampoline does besides what the layout of the figures says.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Details {
+    pub(crate) change: Option<Change>,
+    pub(crate) only: Only,
+    /// Of the counted calls, one in this number is timed and has its values kept: a power of two.
+    pub(crate) one_in: u32,
+}
+
 /// Which calls of a function are counted, timed and changed: all, if nothing is set.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Only {
@@ -211,6 +220,11 @@ impl Layout {
         }
     }
 
+    /// Whether calls are only counted.
+    pub(crate) fn is_plain(&self) -> bool {
+        self.stripe_bytes == COUNT_BYTES
+    }
+
     /// Whether the times of calls, or of the records of calls, are measured.
     pub(crate) fn reads_clock(&self) -> bool {
         self.is_timed || self.kept.is_some()
@@ -245,7 +259,7 @@ impl Layout {
             let sum_of = |stripe_number: u64| word(stripe_number * stripe + u64::from(sum_offset));
             Histogram::read(scale, STRIPES, word_of, sum_of)
         };
-        let is_plain = self.stripe_bytes == COUNT_BYTES;
+        let is_plain = self.is_plain();
         Ok(Figures {
             calls: sum(0),
             not_timed: if is_plain { 0 } else { sum(8) },

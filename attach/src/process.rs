@@ -143,6 +143,12 @@ impl Process {
         self.memory.write_all_at(bytes, address)
     }
 
+    /// How often a thread has been given a processor, if the kernel counts that.
+    pub(crate) fn turns(&self, thread: i32) -> Option<u64> {
+        let text = fs::read_to_string(self.proc(&format!("task/{thread}/schedstat"))).ok()?;
+        text.split_ascii_whitespace().nth(2)?.parse().ok()
+    }
+
     /// A field of `/proc/PID/status`, or of one of its threads.
     pub(crate) fn status(&self, thread: i32, field: &str) -> Option<String> {
         let text = fs::read_to_string(format!("/proc/{}/task/{thread}/status", self.pid())).ok()?;

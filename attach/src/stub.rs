@@ -4,10 +4,11 @@
 //! the function's beginning, which is copied to its end. The trampoline of a point that only counts calls
 //! no other code; all other trampolines call the routines in `blob.s`.
 
+use crate::blob::{BUCKET_FACTOR, GO_BYTES};
 use crate::code::Beginning;
 use crate::error::Error;
 use crate::histogram::Scale;
-use crate::points::{Argument, Change, Comparison, Condition, Layout, Only, STRIPES};
+use crate::points::{Argument, Change, Comparison, Condition, Details, Layout, Only, STRIPES};
 use crate::types::{Form, Place};
 
 /// The memory of a trampoline, which is more than any trampoline needs.
@@ -241,6 +242,113 @@ impl Assembler {
         self.bytes.len()
     }
 
+    /// Changes an argument that is restored on return, and counts the call, in few instructions: if the call's
+    /// entry can be the first of its bucket in the table of calls under way, and the call does not replace
+    /// another one that has an entry. Otherwise the code that follows does the same in all cases. Returns the
+    /// place of the distance to the function's beginning, which [`Assembler::lands`] sets.
+    fn given(
+        &mut self,
+        beginning: &Beginning,
+        routines: Routines,
+        (descriptor, stripes): (u64, u64),
+        (number, value): (usize, u64),
+        only: Only,
+    ) -> usize {
+        let saves_flags = beginning.may_use_flags;
+        self.put(if saves_flags { &SAVE_FLAGS } else { &SAVE_FLAGS[..1] });
+        let unlike = self.unless(only, if saves_flags { 16 } else { 8 });
+        // push rcx; push rdx; push r8; lea rcx, [the slot]; mov rdx, [rcx]; mov rax, ta_leave; cmp rdx, rax; je
+        self.put(&[0x51, 0x52, 0x41, 0x50, 0x48, 0x8d, 0x4c, 0x24, if saves_flags { 40 } else { 32 }]);
+        self.put(&[0x48, 0x8b, 0x11]);
+        self.put_with(&[0x48, 0xb8], routines.go + GO_BYTES);
+        self.put(&[0x48, 0x39, 0xc2]);
+        let mut slow = vec![self.jump_if(0x84)];
+        // The bucket, as in `blob.s`: mov r8, the factor; imul r8, rcx; shr r8, 46; and r8d, 0x3ff00; mov rax,
+        // the table; add r8, rax
+        self.put_with(&[0x49, 0xb8], BUCKET_FACTOR);
+        self.put(&[0x4c, 0x0f, 0xaf, 0xc1, 0x49, 0xc1, 0xe8, 46, 0x41, 0x81, 0xe0, 0, 0xff, 3, 0]);
+        self.put_with(&[0x48, 0xb8], routines.table);
+        self.put(&[0x49, 0x01, 0xc0]);
+        // No entry may have this slot: cmp [r8 + 0, 64, 128, 192], rcx; je
+        let same: [&[u8]; 4] = [
+            &[0x49, 0x39, 0x08],
+            &[0x49, 0x39, 0x48, 64],
+            &[0x49, 0x39, 0x88, 128, 0, 0, 0],
+            &[0x49, 0x39, 0x88, 192, 0, 0, 0],
+        ];
+        for compare in same {
+            self.put(compare);
+            slow.push(self.jump_if(0x84));
+        }
+        // xor eax, eax; lock cmpxchg [r8], rcx; jne
+        self.put(&[0x31, 0xc0, 0xf0, 0x49, 0x0f, 0xb1, 0x08]);
+        slow.push(self.jump_if(0x85));
+        // mov [r8 + 8], rdx; mov rdx, rsp; shr rdx, 6; and edx, 7 << 6; mov rax, stripes; lock inc [rax + rdx]
+        self.put(&[0x49, 0x89, 0x50, 8, 0x48, 0x89, 0xe2, 0x48, 0xc1, 0xea, 6, 0x81, 0xe2]);
+        self.put(&((STRIPES as u32 - 1) << 6).to_le_bytes());
+        self.put_with(&[0x48, 0xb8], stripes);
+        self.put(&[0xf0, 0x48, 0xff, 0x04, 0x10]);
+        // The entry's descriptor, thread and record; a free entry has the state of one in use: mov rax, descriptor;
+        // mov [r8 + 24], rax; mov rax, fs:[0]; mov [r8 + 32], rax; mov qword ptr [r8 + 56], 0
+        self.put_with(&[0x48, 0xb8], descriptor);
+        self.put(&[0x49, 0x89, 0x40, 24, 0x64, 0x48, 0x8b, 0x04, 0x25, 0, 0, 0, 0, 0x49, 0x89, 0x40, 32]);
+        self.put(&[0x49, 0xc7, 0x40, 56, 0, 0, 0, 0]);
+        self.give(number, value);
+        // lea rax, [rip + the function's beginning]; mov [the slot - 72], rax
+        self.put(&[0x48, 0x8d, 0x05, 0, 0, 0, 0]);
+        let moved = self.bytes.len();
+        self.put(&[0x48, 0x89, 0x41, 0xb8]);
+        let leave = |stub: &mut Assembler| {
+            // pop r8; pop rdx; pop rcx
+            stub.put(&[0x41, 0x58, 0x5a, 0x59]);
+            stub.put(if saves_flags { &RESTORE_FLAGS } else { &RESTORE_FLAGS[..1] });
+        };
+        leave(self);
+        // lea rsp, [rsp + 8]
+        self.put(&[0x48, 0x8d, 0x64, 0x24, 8]);
+        self.jump(routines.go);
+        self.all_land(&slow);
+        // The condition is decided anew below.
+        leave(self);
+        let over = (!unlike.is_empty()).then(|| {
+            let over = self.jump_over();
+            self.all_land(&unlike);
+            self.put(if saves_flags { &RESTORE_FLAGS } else { &RESTORE_FLAGS[..1] });
+            over
+        });
+        if let Some(over) = over {
+            self.lands(over);
+        }
+        moved
+    }
+
+    /// Keeps the argument in the call's entry, and gives it the new value; rcx and r8 are on the stack.
+    fn give(&mut self, number: usize, value: u64) {
+        // mov [r8 + 40], REGISTER; mov REGISTER, value
+        let direct: Option<(&[u8], &[u8])> = match number {
+            0 => Some((&[0x49, 0x89, 0x78, 40], &[0x48, 0xbf])),
+            1 => Some((&[0x49, 0x89, 0x70, 40], &[0x48, 0xbe])),
+            5 => Some((&[0x4d, 0x89, 0x48, 40], &[0x49, 0xb9])),
+            _ => None,
+        };
+        if let Some((keep, set)) = direct {
+            self.put(keep);
+            return self.put_with(set, value);
+        }
+        // mov rax, [rsp + offset]; mov [r8 + 40], rax; mov rax, value; mov [rsp + offset], rax
+        let offset = if number == 3 { 16 } else { 0 };
+        self.load(offset);
+        self.put(&[0x49, 0x89, 0x40, 40]);
+        self.put_with(&[0x48, 0xb8], value);
+        self.store(offset);
+    }
+
+    /// Appends a jump whose target [`Assembler::lands`] sets; returns the place behind it.
+    fn jump_over(&mut self) -> usize {
+        self.put(&[0xe9, 0, 0, 0, 0]);
+        self.bytes.len()
+    }
+
     /// Appends, for a call that has a new entry in the table of calls under way, the call of the function by
     /// `go`. Another call continues behind this. Returns the place of the distance to the function's
     /// beginning, which [`Assembler::lands`] sets.
@@ -304,6 +412,8 @@ pub(crate) struct Routines {
     pub(crate) caller: u64,
     /// The call after which timed functions return to their trampoline.
     pub(crate) go: u64,
+    /// The table of calls under way.
+    pub(crate) table: u64,
 }
 
 /// The trampoline of a point: it counts, keeps values, begins a timed call, and changes an argument, as the
@@ -314,7 +424,7 @@ pub(crate) fn point(
     beginning: &Beginning,
     routines: Routines,
     (layout, descriptor, stripes): (&Layout, u64, u64),
-    (change, only): (Option<Change>, Only),
+    Details { change, only, one_in }: Details,
 ) -> Result<Stub, Error> {
     let mut stub = Assembler { bytes: Vec::new(), place };
     let needs_entry =
@@ -324,10 +434,22 @@ pub(crate) fn point(
         stub.counted((beginning, stripes), change, only);
         return stub.end(name, beginning);
     }
+    let given = match change.and_then(|change| Some((change.restored?, change.value))) {
+        Some(given) if layout.is_plain() => {
+            Some(stub.given(beginning, routines, (descriptor, stripes), given, only))
+        }
+        _ => None,
+    };
     stub.save();
     let past = stub.unless(only, 64);
     stub.put_with(&[0x48, 0xbf], descriptor);
     stub.call(routines.count);
+    // A call that is not measured: test dword ptr [rsi], one_in - 1; jnz
+    let skipped = (one_in > 1).then(|| {
+        stub.put(&[0xf7, 0x06]);
+        stub.put(&(one_in - 1).to_le_bytes());
+        stub.jump_if(0x85)
+    });
     for (argument, histogram) in &layout.arguments {
         stub.load_argument(*argument);
         stub.put(&[0xb9]);
@@ -354,13 +476,20 @@ pub(crate) fn point(
         }
         stub.call(routines.keep);
     }
+    if let Some(skipped) = skipped {
+        // xor r9d, r9d: the call has no entry, so the function is not called by `ta_go`.
+        let over = stub.jump_over();
+        stub.lands(skipped);
+        stub.put(&[0x45, 0x31, 0xc9]);
+        stub.lands(over);
+    }
     if let Some(change) = change {
         stub.changed(change);
     }
     let moved = needs_entry.then(|| stub.go(routines.go));
     stub.all_land(&past);
     stub.restore();
-    if let Some(moved) = moved {
+    for moved in moved.into_iter().chain(given) {
         stub.lands(moved);
     }
     stub.end(name, beginning)

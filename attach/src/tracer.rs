@@ -16,6 +16,10 @@ pub(crate) type Registers = user_regs_struct;
 
 /// The longest time for a thread to stop.
 const STOP_MAX: Duration = Duration::from_secs(5);
+/// The longest time to wait until a thread that may run has a processor.
+const TURN_MAX: Duration = Duration::from_millis(4);
+/// The time in a stop after which there is no such waiting any more.
+const PATIENT_MAX: Duration = Duration::from_millis(20);
 /// The number, from `<elf.h>`, of the ELF note that holds the vector registers.
 const NT_X86_XSTATE: usize = 0x202;
 /// The size of the buffer for vector registers, which is more than those of any processor need.
@@ -149,15 +153,38 @@ impl Stopped {
         self.since.elapsed()
     }
 
-    /// Lets some of the threads run for about this time, while the others stay stopped, and stops them and the
-    /// threads that they have made. Nothing is left to be undone if this process is killed meanwhile.
+    /// Lets some of the threads run, each for about this time, while the others stay stopped, and stops them and
+    /// the threads that they have made. Nothing is left to be undone if this process is killed meanwhile.
     pub(crate) fn let_run(&mut self, process: &Process, ids: &[pid_t], time: Duration) -> Result<(), Error> {
-        let (mut running, stay): (Vec<Thread>, _) =
-            self.threads.drain(..).partition(|thread| ids.contains(&thread.id));
-        self.threads = stay;
-        running.retain(|thread| call(libc::PTRACE_CONT, thread.id, 0, thread.signal as usize).is_ok());
-        std::thread::sleep(time);
-        self.interrupt(process, running.iter().map(|thread| thread.id).collect())?;
+        /// If threads run longer than this, all of them run at once, so that the others are not stopped for long.
+        const ONE_BY_ONE: Duration = Duration::from_micros(100);
+        let processors = std::thread::available_parallelism().map_or(1, usize::from);
+        // Of more threads than processors, only the first ones would run.
+        let is_apart = time < ONE_BY_ONE && self.lasts() < PATIENT_MAX;
+        for ids in ids.chunks(if is_apart { processors } else { ids.len().max(1) }) {
+            let (running, stay): (Vec<Thread>, _) =
+                self.threads.drain(..).partition(|thread| ids.contains(&thread.id));
+            self.threads = stay;
+            let turns: Vec<Option<u64>> = running.iter().map(|thread| process.turns(thread.id)).collect();
+            for thread in &running {
+                // An error is ignored, because the thread may have been killed meanwhile.
+                let _ = call(libc::PTRACE_CONT, thread.id, 0, thread.signal as usize);
+            }
+            // Other processes may have the processors at first.
+            let is_waiting = |(thread, before): (&Thread, &Option<u64>)| {
+                before.is_some() && process.turns(thread.id) == *before
+            };
+            let begin = Instant::now();
+            while begin.elapsed() < TURN_MAX
+                && self.lasts() < PATIENT_MAX
+                && running.iter().zip(&turns).any(is_waiting)
+            {
+                std::thread::sleep(Duration::from_micros(5));
+            }
+            std::thread::sleep(time);
+            let running = running.iter().map(|thread| thread.id).filter(|id| interrupt(*id)).collect();
+            self.wait(process, running)?;
+        }
         self.complete(process)
     }
 
@@ -165,6 +192,11 @@ impl Stopped {
     pub(crate) fn complete(&mut self, process: &Process) -> Result<(), Error> {
         let mut waited = Waited::begin();
         loop {
+            // Stopped threads neither end nor make others: if there are as many threads as have stopped, they
+            // are these.
+            if !self.threads.is_empty() && process.thread_count() == Some(self.threads.len()) {
+                return Ok(());
+            }
             let listed = process.threads();
             // If threads end while they are listed, the kernel may leave other threads out of the list.
             let is_complete = process.thread_count().is_none_or(|count| count == listed.len());
@@ -185,37 +217,40 @@ impl Stopped {
         let mut seized = Vec::new();
         for id in ids {
             match call(libc::PTRACE_SEIZE, *id, 0, libc::PTRACE_O_TRACESYSGOOD as usize) {
-                Ok(()) => seized.push(*id),
+                // The thread is interrupted at once, so that it stops while the next ones are looked after.
+                Ok(()) if interrupt(*id) => seized.push(*id),
+                Ok(()) => {}
                 Err(error) if error.raw_os_error() == Some(libc::ESRCH) => {}
                 Err(_) if is_over(process, *id) => {}
                 Err(error) => return Err(refused(process.pid(), &error)),
             }
         }
-        self.interrupt(process, seized)
+        self.wait(process, seized)
     }
 
-    /// Stops threads that are traced and run.
-    fn interrupt(&mut self, process: &Process, mut waited: Vec<pid_t>) -> Result<(), Error> {
-        waited.retain(|id| call(libc::PTRACE_INTERRUPT, *id, 0, 0).is_ok());
+    /// Waits until threads that were interrupted have stopped.
+    fn wait(&mut self, process: &Process, mut waited: Vec<pid_t>) -> Result<(), Error> {
+        let processors = std::thread::available_parallelism().map_or(1, usize::from);
         let mut patience = Waited::begin();
         let mut looked = Instant::now();
         while !waited.is_empty() {
-            let mut has_news = false;
-            while let Some((id, stop)) = any_stopped() {
-                has_news = true;
-                waited.retain(|waiting| *waiting != id);
+            let before = waited.len();
+            waited.retain(|id| {
+                let Some(stop) = stopped(*id) else { return true };
                 let signal = if let Stop::Signal(signal) = stop { signal } else { 0 };
                 if stop != Stop::Gone {
-                    self.threads.push(Thread { id, signal });
+                    self.threads.push(Thread { id: *id, signal });
                 }
-            }
+                false
+            });
+            let has_news = waited.len() < before;
             // The kernel reports no event when the first thread of the target ends before its other threads,
             // so threads that have ended are looked for at intervals.
             if !has_news && looked.elapsed() > Duration::from_millis(5) {
                 waited.retain(|id| !is_over(process, *id));
                 looked = Instant::now();
             }
-            if patience.time() > STOP_MAX {
+            if !waited.is_empty() && patience.time() > STOP_MAX {
                 return Err(Error::new(format!(
                     "thread {} of process {} does not stop within {} s: it is inside the kernel, and cannot be interrupted there",
                     waited[0],
@@ -223,7 +258,10 @@ impl Stopped {
                     STOP_MAX.as_secs()
                 )));
             }
-            if !has_news {
+            if waited.len() > processors {
+                // Threads that are to stop on this thread's processor wait for it.
+                std::thread::sleep(Duration::from_micros(5));
+            } else if !has_news {
                 patience.pause();
             }
         }
@@ -244,7 +282,7 @@ impl Drop for Stopped {
 pub(crate) fn traced<T: Send>(work: impl FnOnce() -> Result<T, Error> + Send) -> Result<T, Error> {
     let ended = std::thread::scope(|scope| {
         let work = || {
-            pause_exactly();
+            prefer_this_thread();
             work()
         };
         let thread = std::thread::Builder::new().name("tracer".to_owned()).spawn_scoped(scope, work);
@@ -301,11 +339,15 @@ impl Waited {
     }
 }
 
-/// Lets this thread's pauses last hardly longer than they should, instead of 50 µs.
-fn pause_exactly() {
-    // SAFETY: the call accesses no memory; it sets a property of this thread.
+/// Lets this thread's pauses last hardly longer than they should, instead of 50 µs, and lets it run before all
+/// threads without a real-time priority, if this process may have one: the target's threads may want all
+/// processors, and stopped threads would wait for a tracer that waits for its turn.
+fn prefer_this_thread() {
+    let lowest = libc::sched_param { sched_priority: 1 };
+    // SAFETY: the calls read a local variable and set properties of this thread, which ends when the work is done.
     unsafe {
         libc::prctl(libc::PR_SET_TIMERSLACK, 1);
+        libc::sched_setscheduler(0, libc::SCHED_RR | libc::SCHED_RESET_ON_FORK, &raw const lowest);
     }
 }
 
@@ -314,9 +356,9 @@ fn stopped(id: pid_t) -> Option<Stop> {
     waited(id, libc::__WALL | libc::WNOHANG).map(|(_, stop)| stop)
 }
 
-/// One of the threads that this thread traces and that have stopped.
-fn any_stopped() -> Option<(pid_t, Stop)> {
-    waited(-1, libc::__WALL | libc::WNOHANG | libc::__WNOTHREAD).filter(|(id, _)| *id > 0)
+/// Interrupts a thread that is traced and runs; false if it has ended.
+fn interrupt(id: pid_t) -> bool {
+    call(libc::PTRACE_INTERRUPT, id, 0, 0).is_ok()
 }
 
 fn waited(id: pid_t, options: c_int) -> Option<(pid_t, Stop)> {

@@ -345,14 +345,18 @@ fn pointer(to: Type, sign: char) -> Type {
 }
 
 /// Assigns registers to the parameters of a function, one after the other.
-struct Places {
+pub(crate) struct Places {
     integers: usize,
     floats: usize,
     is_certain: bool,
 }
 
 impl Places {
-    fn next(&mut self, form: Form) -> Option<Place> {
+    pub(crate) fn new() -> Places {
+        Places { integers: 0, floats: 0, is_certain: true }
+    }
+
+    pub(crate) fn next(&mut self, form: Form) -> Option<Place> {
         match form {
             // A value of form `ByAddress` is passed as a pointer to a copy.
             Form::Signed(1..=8)
@@ -385,7 +389,7 @@ mod tests {
     use super::*;
 
     fn places(forms: &[Form]) -> Vec<Option<Place>> {
-        let mut places = Places { integers: 0, floats: 0, is_certain: true };
+        let mut places = Places::new();
         forms.iter().map(|form| places.next(*form)).collect()
     }
 

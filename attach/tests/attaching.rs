@@ -315,6 +315,100 @@ fn registers_are_restored_only_for_callers_that_rely_on_them() {
     }
 }
 
+/// A caller that relies on all registers finds them unchanged, whichever argument is changed, at each depth of
+/// the stack, and under a condition that holds or does not.
+#[test]
+fn changed_arguments_are_restored_in_each_register() {
+    const CALLS: u64 = 20;
+    const DEPTH: u64 = 1000;
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut target = Target::start(&compiled(folder.path(), "relying.c", &["-O2"]), &[]);
+    for name in ["given", "tested"] {
+        for number in [0, 1, 3, 4, 5] {
+            for (value, is_met) in [(None, true), (Some(12), true), (Some(7), false)] {
+                let mut attachment = open(&target);
+                let condition = |value| Condition { argument: 2.into(), is: Comparison::Equal, value };
+                let only = Only { when: value.map(condition), from: None };
+                let wish = Wish { set: Some((number.into(), 99)), only, ..Wish::default() };
+                let function = one(&attachment, &format!("{name}{number}"));
+                attachment.add(&[(function, wish)]).expect("attached");
+                let sum = target.ask(&format!("{name} {number} {CALLS} {DEPTH}"));
+                let result = if is_met { 99 } else { 10 + number as u64 };
+                assert_eq!(sum.parse(), Ok(CALLS * DEPTH * result), "{name} {number} {value:?}");
+                let calls = attachment.figures(0).expect("figures").calls;
+                assert_eq!(calls, if is_met { CALLS * DEPTH } else { 0 }, "{name} {number} {value:?}");
+                assert_eq!(attachment.detach().expect("detached").bytes_left, 0);
+            }
+        }
+    }
+}
+
+/// All calls are counted and changed, and one in eight is timed and has its values kept.
+#[test]
+fn points_are_thinned() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut target = Target::start(&compiled(folder.path(), "calls.c", &["-O2"]), &["1"]);
+    let mut attachment = open(&target);
+    let measured = Wish {
+        times: true,
+        arguments: vec![1.into()],
+        results: Some(Form::UNKNOWN),
+        set: Some((1.into(), 5)),
+        keep: Some(Keep { calls: 1000, which: Which::Last }),
+        ..Wish::default()
+    };
+    let relied = Wish { set: Some((1.into(), 9)), times: true, ..Wish::default() };
+    let wishes = [
+        (one(&attachment, "work"), measured),
+        (one(&attachment, "relied"), relied),
+        (one(&attachment, "set_work"), Wish::default()),
+    ];
+    attachment.add(&wishes).expect("attached");
+    target.ask("1000");
+    let counts = |attachment: &Attachment| {
+        let figures = attachment.figures(0).expect("figures");
+        let results = figures.results.expect("results");
+        let kept = attachment.kept(0).expect("calls").0.len() as u64;
+        (figures.calls, figures.ticks.expect("times").count(), figures.arguments[0].1.count(), results, kept)
+    };
+    let before = counts(&attachment);
+    let each = (before.0, before.1, before.2, before.3.count(), before.4);
+    assert_eq!(each, (1000, 1000, 1000, 1000, 1000));
+    attachment.thin(0, 8).expect("thinned");
+    assert_eq!(attachment.points()[0].one_in(), 8);
+    target.ask("8000");
+    let after = counts(&attachment);
+    assert_eq!((after.0, after.1, after.2, after.3.count()), (9000, 2000, 2000, 2000));
+    target.ask("10");
+    attachment.thin(0, 1 << 20).expect("thinned");
+    target.ask("500");
+    assert_eq!(counts(&attachment).1, 2000 + 1);
+    for (point, one_in, why) in [
+        (0, 3, "is a power of two"),
+        (0, 0, "is a power of two"),
+        (0, 1 << 21, "is a power of two"),
+        (1, 2, "none can be left out"),
+        (2, 2, "none can be left out"),
+    ] {
+        let error = attachment.thin(point, one_in).expect_err("refused").to_string();
+        assert!(error.contains(why) && !error.contains('\n'), "{error}");
+    }
+    attachment.thin(0, 1).expect("thinned no more");
+    target.ask("100");
+    assert_eq!(counts(&attachment).1, 2000 + 1 + 100);
+    assert_eq!(attachment.detach().expect("detached").bytes_left, 0);
+
+    // Calls that are not measured are changed all the same.
+    let mut target = Target::start(&compiled(folder.path(), "hot.c", &["-O2"]), &["1"]);
+    let mut attachment = open(&target);
+    let wish = Wish { set: Some((0.into(), 41)), arguments: vec![0.into()], times: true, ..Wish::default() };
+    attachment.add(&[(one(&attachment, "note"), wish)]).expect("attached");
+    attachment.thin(0, 1 << 20).expect("thinned");
+    assert_eq!(target.ask("note 7"), "noted");
+    assert_eq!(target.ask("ask"), "value 3 0 41");
+    assert_eq!(attachment.figures(0).expect("figures").arguments[0].1.count(), 0);
+}
+
 #[test]
 fn functions_are_called_and_variables_set() {
     let folder = tempfile::tempdir().expect("a folder");

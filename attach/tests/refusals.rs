@@ -12,13 +12,17 @@ use thalweg_attach::{Attachment, Options, Wish};
 
 /// Compiles a program, if the compiler can do so with these options.
 fn tried(folder: &Path, source: &str, options: &[&str]) -> Option<PathBuf> {
+    tried_by("cc", folder, source, options)
+}
+
+fn tried_by(compiler: &str, folder: &Path, source: &str, options: &[&str]) -> Option<PathBuf> {
     let from = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs").join(source);
-    let program = folder.join(format!("{source}{}", options.join("").replace('=', "-")));
-    let mut command = Command::new("cc");
+    let program = folder.join(format!("{compiler}{source}{}", options.join("").replace('=', "-")));
+    let mut command = Command::new(compiler);
     command.args(options).arg(from).arg("-o").arg(&program).stderr(Stdio::null());
-    let is_made = command.status().expect("a C compiler").success();
+    let is_made = command.status().is_ok_and(|status| status.success());
     if !is_made {
-        println!("skipped: the compiler has no {}", options.join(" "));
+        println!("skipped: {compiler} does not compile with {}", options.join(" "));
     }
     is_made.then_some(program)
 }
@@ -88,6 +92,14 @@ fn programs_that_watch_or_translate_their_code() {
             {
                 assert!(refusal(target.pid()).contains("was built with a sanitizer"), "{options:?}");
             }
+        }
+    }
+    for sanitizer in ["address", "thread", "memory", "hwaddress"] {
+        let option = format!("-fsanitize={sanitizer}");
+        if let Some(program) = tried_by("clang", folder.path(), "calls.c", &[&option, "-fPIE", "-pie"])
+            && let Some(target) = tried_to_start(&mut Command::new(program))
+        {
+            assert!(refusal(target.pid()).contains("was built with a sanitizer"), "{option}");
         }
     }
     let program = compiled(folder.path(), "calls.c", &["-O2"]);

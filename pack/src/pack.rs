@@ -27,6 +27,8 @@ pub struct Pack {
     pub identity: Option<Identity>,
     /// What counts as progress of a program that uses the library.
     pub progress: Option<Expression>,
+    /// Declarations of the library's functions in C, for programs without debugging information.
+    pub declares: Vec<Text>,
     /// The functions at which something is measured.
     pub probes: Vec<Probe>,
     /// The values that are read by calling the library's functions.
@@ -253,6 +255,7 @@ impl Reader<'_, '_> {
         }
         let (name, about, area) = (table.required("name"), table.required("about"), table.required("area"));
         let identity = table.table("identity", "an identity").and_then(|table| self.identity(table));
+        let declares = table.texts("declares");
         let probes: Vec<Probe> =
             table.tables("probe", "a probe").into_iter().filter_map(|table| self.probe(table)).collect();
         let readings: Vec<Reading> = table
@@ -295,6 +298,7 @@ impl Reader<'_, '_> {
             area: area?.text,
             identity,
             progress,
+            declares,
             probes,
             readings,
             measures,

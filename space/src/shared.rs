@@ -1,6 +1,8 @@
 //! The shared state of a space: its identity, elements and settings, and a lock for rarely used data.
 
-use crate::audit::{Audit, ProbesSwitched, SettingAdopted, SettingLeaseEnded, SettingLeased};
+use crate::audit::{
+    Audit, CommandAdopted, CommandAnswered, ProbesSwitched, SettingAdopted, SettingLeaseEnded, SettingLeased,
+};
 use crate::catalog::{Catalog, Names, Record, Switch};
 use crate::cell::{Cell, NO_TIME};
 use crate::element::Ring;
@@ -10,6 +12,7 @@ use crate::identity::Identity;
 use crate::kind::{Kind, NameRef};
 use crate::lease::{self, LeaseChange, Leases};
 use crate::live::LiveTable;
+use crate::mailbox::Command;
 use crate::options::ElementOptions;
 use crate::probe::Probes;
 use crate::setting::{Setting, Settings};
@@ -18,6 +21,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// The most names of writers that a space keeps; a writer with a further name is called [`ONE_OF_MANY`].
 const WRITER_NAMES_MAX: usize = 1 << 14;
+/// The number of the first command that a process gives itself; those of other processes have lower numbers.
+const OWN_COMMANDS: u64 = 1 << 32;
 /// The name of writers beyond [`WRITER_NAMES_MAX`] names.
 const ONE_OF_MANY: &str = "one of many";
 
@@ -30,6 +35,8 @@ pub(crate) struct Shared {
     pub(crate) settings: Arc<Settings>,
     /// How many changes of settings and probes the process has adopted.
     pub(crate) adopted: AtomicU64,
+    /// How many commands of its own the process has recorded.
+    own_commands: AtomicU64,
     cold: Mutex<Cold>,
     /// All elements. The lock is held while a writer's files are made, so that writers become visible in the
     /// order of their numbers.
@@ -107,6 +114,7 @@ impl Shared {
             in_session,
             settings: Arc::new(settings),
             adopted: AtomicU64::new(0),
+            own_commands: AtomicU64::new(0),
             cold: Mutex::new(cold),
             elements: Mutex::new(Elements::default()),
             audit: Mutex::new(None),
@@ -189,6 +197,16 @@ impl Shared {
             *audit = Some(made);
         }
         audit.as_mut().expect("just made if there was none").emit(event)
+    }
+
+    /// Records a command that the process has given itself, with its result.
+    pub(crate) fn record_own(&self, command: &Command, tool: &str, result: &str) -> Result<(), Error> {
+        let number = OWN_COMMANDS + self.own_commands.fetch_add(1, Ordering::Relaxed);
+        let Command { target, name, arguments } = command;
+        let arguments = &*arguments.join(" ");
+        let (pid, user) = (std::process::id(), crate::process::user());
+        self.record(&CommandAdopted { command: number, pid, user, target, name, arguments, tool })?;
+        self.record(&CommandAnswered { command: number, done: true, answer: result })
     }
 
     pub(crate) fn cold(&self) -> MutexGuard<'_, Cold> {

@@ -11,7 +11,7 @@ use crate::identity::Identity;
 use crate::kind::{Kind, NameRef, SiteRef};
 use crate::layout::{VERSION, identity, settings};
 use crate::live::{self, KeepsRows, LiveRow};
-use crate::mailbox::Mailbox;
+use crate::mailbox::{Command, Mailbox};
 use crate::map::{Fork, Map};
 use crate::options::{ElementOptions, SpaceOptions};
 use crate::place::Wanted;
@@ -244,6 +244,15 @@ impl Space {
     pub fn mailbox(&self) -> Result<Mailbox, Error> {
         self.shared.identity.check_fork()?;
         Mailbox::create(self.shared.clone())
+    }
+
+    /// Records a command that this process has carried out by itself, and its result, as the commands of other
+    /// processes are recorded. `tool` is the name of this program.
+    ///
+    /// # Errors
+    /// Fails when the event cannot be written, or this process is a fork of the one that made the space.
+    pub fn record_own(&self, command: &Command, tool: &str, result: &str) -> Result<(), Error> {
+        self.shared.record_own(command, tool, result)
     }
 
     /// Adds a site of the static structure to the catalog.

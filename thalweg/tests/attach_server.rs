@@ -8,6 +8,7 @@ mod code;
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -28,13 +29,25 @@ const READ_MAX: u64 = 1024;
 enum Kind {
     Memcached,
     Redis,
+    Nginx,
 }
 
 impl Kind {
-    fn command(self, port: u16) -> Command {
+    /// The command of the server, which may use the folder.
+    fn command(self, port: u16, folder: &Path) -> Command {
         let port = port.to_string();
         let mut command;
         match self {
+            Kind::Nginx => {
+                command = Command::new("nginx");
+                command
+                    .arg("-e")
+                    .arg("/dev/null")
+                    .arg("-p")
+                    .arg(folder)
+                    .arg("-c")
+                    .arg(folder.join("nginx.conf"));
+            }
             Kind::Memcached => {
                 command = Command::new("memcached");
                 command.args(["-l", "127.0.0.1", "-U", "0", "-t", "4", "-u", "root", "-p", &port]);
@@ -48,16 +61,42 @@ impl Kind {
         command
     }
 
+    /// Writes the configuration of a server that needs one.
+    fn prepare(self, port: u16, folder: &Path) {
+        if matches!(self, Kind::Nginx) {
+            std::fs::create_dir_all(folder.join("www")).expect("a folder");
+            let text = format!(
+                "daemon off; user root; worker_processes 1; error_log /dev/null; pid nginx.pid;\nevents {{}}\n\
+                 http {{ access_log off; keepalive_requests 1000000000; client_body_temp_path body;\n\
+                 server {{ listen 127.0.0.1:{port}; root www; dav_methods PUT; client_max_body_size 1m; }} }}\n"
+            );
+            std::fs::write(folder.join("nginx.conf"), text).expect("a file");
+        }
+    }
+
+    /// The function by which the server reads what clients send.
+    fn reads(self) -> &'static str {
+        match self {
+            Kind::Memcached | Kind::Redis => "libc.so.6:read",
+            Kind::Nginx => "libc.so.6:recv",
+        }
+    }
+
     fn set(self, key: &str, value: &[u8]) -> Vec<u8> {
         let mut order = match self {
             Kind::Memcached => format!("set {key} 0 0 {}\r\n", value.len()),
             Kind::Redis => {
                 format!("*3\r\n$3\r\nSET\r\n${}\r\n{key}\r\n${}\r\n", key.len(), value.len())
             }
+            Kind::Nginx => {
+                format!("PUT /{key} HTTP/1.1\r\nHost: test\r\nContent-Length: {}\r\n\r\n", value.len())
+            }
         }
         .into_bytes();
         order.extend(value);
-        order.extend(b"\r\n");
+        if !matches!(self, Kind::Nginx) {
+            order.extend(b"\r\n");
+        }
         order
     }
 
@@ -65,12 +104,20 @@ impl Kind {
         match self {
             Kind::Memcached => format!("get {key}\r\n"),
             Kind::Redis => format!("*2\r\n$3\r\nGET\r\n${}\r\n{key}\r\n", key.len()),
+            Kind::Nginx => format!("GET /{key} HTTP/1.1\r\nHost: test\r\n\r\n"),
         }
     }
 
     /// Sets a value and gets it back; returns what was wrong.
     fn exchange(self, stream: &mut BufReader<TcpStream>, key: &str, value: &[u8]) -> Result<(), String> {
         let failed = |error: std::io::Error| error.to_string();
+        if matches!(self, Kind::Nginx) {
+            stream.get_mut().write_all(&self.set(key, value)).map_err(failed)?;
+            answer_of_http(stream, "HTTP/1.1 20")?;
+            stream.get_mut().write_all(self.get(key).as_bytes()).map_err(failed)?;
+            let back = answer_of_http(stream, "HTTP/1.1 200 ")?;
+            return if back == value { Ok(()) } else { Err(format!("another value of {key}")) };
+        }
         let expect = |stream: &mut BufReader<TcpStream>, expected: &str| {
             let mut line = String::new();
             stream.read_line(&mut line).map_err(failed)?;
@@ -81,7 +128,7 @@ impl Kind {
         stream.get_mut().write_all(self.get(key).as_bytes()).map_err(failed)?;
         match self {
             Kind::Memcached => expect(stream, &format!("VALUE {key} 0 {}\r\n", value.len()))?,
-            Kind::Redis => expect(stream, &format!("${}\r\n", value.len()))?,
+            _ => expect(stream, &format!("${}\r\n", value.len()))?,
         }
         let mut back = vec![0; value.len()];
         stream.read_exact(&mut back).map_err(failed)?;
@@ -91,6 +138,25 @@ impl Kind {
         }
         if back == value { Ok(()) } else { Err(format!("another value of {key}")) }
     }
+}
+
+/// Reads an answer of HTTP whose first line begins so; returns its body.
+fn answer_of_http(stream: &mut BufReader<TcpStream>, begins: &str) -> Result<Vec<u8>, String> {
+    let (mut first, mut length) = (String::new(), 0);
+    stream.read_line(&mut first).map_err(|error| error.to_string())?;
+    loop {
+        let mut line = String::new();
+        stream.read_line(&mut line).map_err(|error| error.to_string())?;
+        if line.trim_end().is_empty() {
+            break;
+        }
+        if let Some(text) = line.to_ascii_lowercase().strip_prefix("content-length:") {
+            length = text.trim().parse().map_err(|_| line.clone())?;
+        }
+    }
+    let mut body = vec![0; length];
+    stream.read_exact(&mut body).map_err(|error| error.to_string())?;
+    if first.starts_with(begins) { Ok(body) } else { Err(format!("{first:?} in place of {begins:?}")) }
 }
 
 /// Clients that set and get values until they are stopped.
@@ -144,8 +210,9 @@ impl Clients {
 struct Server(Child);
 
 impl Server {
-    fn start(kind: Kind, port: u16) -> Option<Server> {
-        let server = Server(kind.command(port).spawn().ok()?);
+    fn start(kind: Kind, port: u16, folder: &Path) -> Option<Server> {
+        kind.prepare(port, folder);
+        let server = Server(kind.command(port, folder).spawn().ok()?);
         let begin = Instant::now();
         while TcpStream::connect(("127.0.0.1", port)).is_err() {
             assert!(begin.elapsed() < Duration::from_secs(20), "{kind:?} does not answer");
@@ -153,10 +220,34 @@ impl Server {
         }
         Some(server)
     }
+
+    /// The process that answers clients: nginx has one besides the process that was started.
+    fn works(&self, kind: Kind) -> u32 {
+        let own = self.0.id();
+        if !matches!(kind, Kind::Nginx) {
+            return own;
+        }
+        let mut children = String::new();
+        attached::until("nginx has started its worker", || {
+            let path = format!("/proc/{own}/task/{own}/children");
+            children = std::fs::read_to_string(path).expect("children");
+            !children.trim().is_empty()
+        });
+        children.trim().parse().expect("one child")
+    }
 }
 
 impl Drop for Server {
     fn drop(&mut self) {
+        // nginx ends its worker process if it is asked to end, and not if it is killed.
+        let asked = Command::new("kill").arg(self.0.id().to_string()).status();
+        let begin = Instant::now();
+        while asked.is_ok() && begin.elapsed() < Duration::from_secs(5) {
+            if self.0.try_wait().is_ok_and(|status| status.is_some()) {
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
@@ -166,15 +257,16 @@ fn session(kind: Kind) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let port = listener.local_addr().expect("an address").port();
     drop(listener);
-    let Some(server) = Server::start(kind, port) else {
+    let folder = tempfile::tempdir().expect("a folder");
+    let Some(server) = Server::start(kind, port, folder.path()) else {
         return println!(
             "skipped: there is no {kind:?} (its package in Debian is {:?})",
-            kind.command(0).get_program()
+            kind.command(0, folder.path()).get_program()
         );
     };
-    let folder = tempfile::tempdir().expect("a folder");
-    let pid = server.0.id().to_string();
-    let code = code_of(server.0.id());
+    let works = server.works(kind);
+    let (pid, reads) = (works.to_string(), kind.reads());
+    let code = code_of(works);
     let clients = Clients::start(kind, port);
     let wait = || std::thread::sleep(Duration::from_secs(2));
     let ((), before) = clients.rate(wait);
@@ -189,27 +281,23 @@ fn session(kind: Kind) {
         let stopped = stderr.split("stopped for ").nth(1).unwrap_or("").trim_end().to_owned();
         (lines.lines().map(object).collect::<Vec<_>>(), stopped)
     };
-    let ((counted, _), counting) = clients.rate(|| attach(&["--count", "libc.so.6:read"]));
+    let ((counted, _), counting) = clients.rate(|| attach(&["--count", reads]));
     assert!(counted[0]["calls"].as_u64().expect("calls") > 100, "{counted:?}");
-    let ((timed, stopped), timing) =
-        clients.rate(|| attach(&["--time", "libc.so.6:read", "--args", "2", "--result"]));
+    let ((timed, stopped), timing) = clients.rate(|| attach(&["--time", reads, "--args", "2", "--result"]));
     let (arguments, results) = (&timed[0]["arguments"]["2"], &timed[0]["results"]);
     assert!(arguments["count"].as_u64() > Some(100) && timed[0]["times"]["count"].as_u64() > Some(100));
     assert!(results["buckets"].as_array().is_some_and(|buckets| !buckets.is_empty()), "{results}");
-    let set = format!("libc.so.6:read:2={READ_MAX}");
-    let ((changed, _), changing) =
-        clients.rate(|| attach(&["--time", "libc.so.6:read", "--result", "--set-arg", &set]));
-    // A failed read returns -1, which is a large number where the type is not known.
-    let reads = changed[0]["results"]["buckets"].as_array().expect("buckets").iter();
-    let sizes: Vec<(u64, u64)> = reads
-        .filter_map(|bucket| Some((bucket[0].as_u64()?, bucket[2].as_u64()?)))
-        .filter(|(size, _)| *size < 1 << 32)
-        .collect();
+    let set = format!("{reads}:2={READ_MAX}");
+    let ((changed, _), changing) = clients.rate(|| attach(&["--time", reads, "--result", "--set-arg", &set]));
+    // A failed read returns -1.
+    let buckets = changed[0]["results"]["buckets"].as_array().expect("buckets").iter();
+    let sizes: Vec<(u64, u64)> =
+        buckets.filter_map(|bucket| Some((bucket[0].as_u64()?, bucket[2].as_u64()?))).collect();
     assert!(sizes.iter().all(|(size, _)| *size <= READ_MAX), "{changed:?}");
     assert!(sizes.iter().any(|(size, calls)| *size > READ_MAX / 2 && *calls > 0), "{changed:?}");
     let ((), after) = clients.rate(wait);
     let exchanges = clients.end();
-    assert!(code_of(server.0.id()) == code, "the code is as before");
+    assert!(code_of(works) == code, "the code is as before");
     println!(
         "{kind:?}: {exchanges} values set and got by {CLIENTS} clients, none wrong; a second: {before:.0} before, \
          {counting:.0} with reads counted, {timing:.0} timed with their sizes and results (threads stopped for {stopped}), \
@@ -221,6 +309,12 @@ fn session(kind: Kind) {
 #[ignore = "needs servers of Debian's packages"]
 fn clients_of_memcached_notice_nothing() {
     session(Kind::Memcached);
+}
+
+#[test]
+#[ignore = "needs servers of Debian's packages"]
+fn clients_of_nginx_notice_nothing() {
+    session(Kind::Nginx);
 }
 
 #[test]

@@ -4,7 +4,7 @@ use super::{Added, Attachment, Patch, Point, may_be_read};
 use crate::code::{ARGUMENTS, Code, FLOATS, jump_from};
 use crate::error::Error;
 use crate::modules::Function;
-use crate::points::{Argument, Change};
+use crate::points::{Argument, Change, Details};
 use crate::reliance::Text;
 use crate::types::Place;
 use iced_x86::Register;
@@ -80,17 +80,53 @@ impl Attachment {
     /// # Errors
     /// The point changes no argument, or the change is not safe.
     pub fn set_argument(&mut self, point: usize, value: u64) -> Result<Added, Error> {
-        let begin = Instant::now();
-        let Point { function, beginning, layout, stripes, wish, patch, is_on, change, .. } =
-            &self.points[point];
+        let Point { function, change, one_in, .. } = &self.points[point];
         let Some(change) = change.map(|change| Change { value, ..change }) else {
             return Err(Error::new(format!("no argument of `{}` is changed", function.name)));
         };
+        let added = self.remake(point, Some(change), *one_in)?;
+        let changed = &mut self.points[point];
+        changed.change = Some(change);
+        changed.wish.set = Some((change.argument, value));
+        Ok(added)
+    }
+
+    /// Measures one in `one_in` of a point's counted calls, to save the others the time; all are counted, and
+    /// changed.
+    ///
+    /// # Errors
+    /// The number is no power of two, or the point's calls are only counted, or each call's register has to be
+    /// restored.
+    pub fn thin(&mut self, point: usize, one_in: u64) -> Result<Added, Error> {
+        const MOST: u32 = 1 << 20;
+        let number = u32::try_from(one_in).ok().filter(|number| number.is_power_of_two() && *number <= MOST);
+        let Some(one_in) = number else {
+            return Err(Error::new(format!(
+                "one call in {one_in} cannot be measured: the number is a power of two, up to {MOST}"
+            )));
+        };
+        let Point { function, change, .. } = &self.points[point];
+        if !self.points[point].can_be_thinned() {
+            return Err(Error::new(format!(
+                "of the calls of `{}`, each has to be counted, or its argument restored: none can be left out",
+                function.name
+            )));
+        }
+        let added = self.remake(point, *change, one_in)?;
+        self.points[point].one_in = one_in;
+        Ok(added)
+    }
+
+    /// Makes a new trampoline for a point, and lets the function's jump lead to it.
+    fn remake(&mut self, point: usize, change: Option<Change>, one_in: u32) -> Result<Added, Error> {
+        let begin = Instant::now();
+        let Point { function, beginning, layout, stripes, wish, patch, is_on, .. } = &self.points[point];
         let (function, beginning, layout, old) =
             (function.clone(), beginning.clone(), layout.clone(), patch.clone());
-        let (stripes, only, is_on) = (*stripes, wish.only, *is_on);
+        let (stripes, is_on) = (*stripes, *is_on);
+        let details = Details { change, only: wish.only, one_in };
         self.make_room(&[function.module_index], 0)?;
-        let stub = self.stub(&function, &beginning, &layout, stripes, (Some(change), only))?;
+        let stub = self.stub(&function, &beginning, &layout, stripes, details)?;
         let place = self.neighbour(function.module_index).put(&stub)?;
         let new = jump_from(function.address, place, &function.name)?.to_vec();
         let patch = Patch { new, places: stub.places, ..old.clone() };
@@ -101,10 +137,7 @@ impl Attachment {
             let step = Patch { old: old.new, new: patch.new.clone(), places: Vec::new(), ..patch.clone() };
             stopped = self.swap(std::slice::from_ref(&step), |patch| (&patch.old, &patch.new), true)?;
         }
-        let changed = &mut self.points[point];
-        changed.change = Some(change);
-        changed.wish.set = Some((change.argument, value));
-        changed.patch = patch;
+        self.points[point].patch = patch;
         Ok(Added { stopped, took: begin.elapsed() })
     }
 }

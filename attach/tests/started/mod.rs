@@ -29,6 +29,7 @@ pub(crate) struct Target {
 }
 
 impl Target {
+    #[allow(dead_code, reason = "a test may start its programs by commands of its own")]
     pub(crate) fn start(program: &Path, arguments: &[&str]) -> Target {
         let mut command = Command::new(program);
         command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped());

@@ -1,7 +1,10 @@
 //! The packs about libraries: the built-in ones, those in files, and the evaluation of a pack on recorded
 //! measures.
 
-use thalweg_pack::{Change, Pack, Problem, Schema, Values, nearest};
+use std::collections::HashMap;
+
+use thalweg_attach::{Function, Signature};
+use thalweg_pack::{Change, Glob, Pack, Problem, Schema, TomlText, Values, nearest};
 
 use crate::knowledge::BadPack;
 
@@ -11,6 +14,8 @@ const OURS: [(&str, &str); 3] = [
     ("mpich", include_str!("../../packs/mpich.toml")),
     ("malloc", include_str!("../../packs/malloc.toml")),
 ];
+/// The packs that come with the program and only declare functions.
+const DECLARED: [&str; 1] = [include_str!("../../packs/libc.toml")];
 /// The area that packs about libraries state.
 const AREA: &str = "library";
 /// The measures of each process, with the names that packs use and their units.
@@ -70,7 +75,7 @@ pub fn read(file: &str, text: &str) -> Result<Pack, BadPack> {
                 .to_owned(),
         );
     }
-    if pack.progress.is_none() {
+    if pack.progress.is_none() && (pack.declares.is_empty() || !pack.actions.is_empty()) {
         missing.push(
             "a pack about a library needs `progress`: what is to become faster, such as \"send.rate\""
                 .to_owned(),
@@ -82,10 +87,37 @@ pub fn read(file: &str, text: &str) -> Result<Pack, BadPack> {
             point.setting
         ));
     }
-    if missing.is_empty() {
-        return Ok(pack);
+    let undeclared = |declared: &TomlText| {
+        let wrong = Signature::declared(&declared.text).err()?;
+        Some(Problem::new(declared.span.clone(), wrong))
+    };
+    let mut problems: Vec<Problem> = pack.declares.iter().filter_map(undeclared).collect();
+    problems.extend(missing.into_iter().map(|message| Problem::new(0..0, message)));
+    if problems.is_empty() { Ok(pack) } else { Err(bad(problems)) }
+}
+
+/// The signatures that packs declare for the functions of libraries.
+#[derive(Debug)]
+pub struct Declarations(Vec<(Glob, HashMap<String, Signature>)>);
+
+impl Declarations {
+    /// The declarations of these packs, and after them those of the packs that come with the program.
+    pub fn new(packs: &[Pack]) -> Declarations {
+        let ours = OURS.iter().map(|(_, text)| *text).chain(DECLARED);
+        // A test checks that the program's own packs can be read.
+        let ours: Vec<Pack> = ours.filter_map(|text| read("", text).ok()).collect();
+        let of = |pack: &Pack| {
+            let read = pack.declares.iter().filter_map(|text| Signature::declared(&text.text).ok());
+            Some((pack.identity.as_ref()?.library.clone(), read.collect()))
+        };
+        Declarations(packs.iter().chain(&ours).filter_map(of).collect())
     }
-    Err(bad(missing.into_iter().map(|message| Problem::new(0..0, message)).collect()))
+
+    /// The signature of a function of the target, if a pack declares it.
+    pub fn of(&self, function: &Function) -> Option<&Signature> {
+        let named = self.0.iter().filter(|(library, _)| library.matches(&function.module));
+        named.filter_map(|(_, declared)| declared.get(&function.name)).next()
+    }
 }
 
 /// The evaluation of a pack on the measures of one process in one window.
@@ -144,6 +176,10 @@ mod tests {
             let pack = read(name, text).unwrap_or_else(|bad| panic!("{bad}"));
             assert_eq!((pack.name.as_str(), ours(name)), (name, Ok(text)));
         }
+        for text in DECLARED {
+            let pack = read("libc", text).unwrap_or_else(|bad| panic!("{bad}"));
+            assert!(pack.declares.len() > 40 && pack.points.is_empty(), "{}", pack.name);
+        }
         assert!(ours("pvn").is_err_and(|why| why.contains("did you mean `pvm`")));
     }
 
@@ -154,6 +190,17 @@ mod tests {
         let pack =
             read("library-packs.md", example.expect("an example")).unwrap_or_else(|bad| panic!("{bad}"));
         assert_eq!(pack.name, "zlib-level");
+    }
+
+    #[test]
+    fn mistakes_of_declarations_have_their_places() {
+        let text = "format = 1\nname = \"x\"\nabout = \"y\"\narea = \"library\"\n\
+                    declares = [\"int f(int a)\", \"int g(mystery b)\"]\n[identity]\nlibrary = \"x.so\"\n";
+        let bad = read("x.toml", text).expect_err("a type is unknown");
+        assert_eq!(bad.problems.len(), 1, "{bad}");
+        assert_eq!(text[bad.problems[0].span.clone()], *"\"int g(mystery b)\"");
+        let right = text.replace("mystery", "short");
+        assert!(read("x.toml", &right).is_ok_and(|pack| pack.declares.len() == 2));
     }
 
     #[test]

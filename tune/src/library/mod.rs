@@ -16,6 +16,6 @@ mod target;
 mod trial;
 
 pub use calls::put_back;
-pub use known::{Tried, ours, read, tried};
+pub use known::{Declarations, Tried, ours, read, tried};
 pub use order::{Order, is_session, session_settings};
 pub use session::{Library, LibraryProgress, tune_library};

@@ -25,6 +25,7 @@ struct One {
 
 enum What {
     On(usize),
+    OneIn(usize),
     Argument(usize),
     Variable(String),
 }
@@ -49,6 +50,12 @@ impl Held {
         let spec =
             SettingSpec { name: &on, doc: "Whether calls are counted", default: 1, ..SettingSpec::SWITCH };
         self.add(space, spec, What::On(number));
+        if point.can_be_thinned() {
+            let name = format!("{name}.one_in");
+            let doc = "Of how many calls one is timed and has its values kept: 1, 2, 4, 8, …";
+            let spec = SettingSpec { name: &name, doc, default: 1, ..SettingSpec::PLAIN };
+            self.add(space, spec, What::OneIn(number));
+        }
         let set = point.wish.set.filter(|(argument, _)| argument.form.scale() != Scale::Float);
         if let Some((argument, value)) = set {
             let name = format!("{name}.arg{}", columns.number(argument));
@@ -82,11 +89,18 @@ impl Held {
 
     /// Sets the setting of a point that was removed for its cost to off.
     pub(super) fn switched_off(&mut self, point: usize) {
-        for one in &mut self.settings {
-            if matches!(one.what, What::On(number) if number == point) {
-                one.value = 0;
-                let _ = one.setting.set(0);
-            }
+        self.became(|what| matches!(what, What::On(number) if *number == point), 0);
+    }
+
+    /// Sets the setting of a point of which fewer calls are measured now.
+    pub(super) fn thinned(&mut self, point: usize, one_in: u32) {
+        self.became(|what| matches!(what, What::OneIn(number) if *number == point), one_in.into());
+    }
+
+    fn became(&mut self, is_it: impl Fn(&What) -> bool, value: u64) {
+        for one in self.settings.iter_mut().filter(|one| is_it(&one.what)) {
+            one.value = value;
+            let _ = one.setting.set(value);
         }
     }
 
@@ -115,6 +129,7 @@ impl What {
         let done = match self {
             What::On(point) if value == 0 => attachment.remove(*point).map(drop),
             What::On(point) => attachment.renew(*point).map(drop),
+            What::OneIn(point) => attachment.thin(*point, value).map(drop),
             What::Argument(point) => {
                 let set = attachment.points()[*point].wish.set;
                 let form = set.map(|(argument, _)| argument.form).unwrap_or(thalweg_attach::Form::UNKNOWN);

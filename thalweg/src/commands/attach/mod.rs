@@ -2,6 +2,7 @@
 //! and `thalweg functions`.
 
 mod asked;
+mod children;
 mod distribution;
 mod events;
 mod held;
@@ -19,6 +20,7 @@ use std::time::{Duration, Instant};
 use thalweg_attach::{Attachment, Function, Identity, Options};
 use thalweg_host::amount::time;
 
+use self::children::Children;
 use self::shown::Shown;
 use self::types::Signatures;
 use self::wishes::{CallText, FromText, Pair, SetText, WhenText};
@@ -115,6 +117,9 @@ pub(crate) struct Arguments {
     /// Keep the results of the functions.
     #[arg(long)]
     result: bool,
+    /// Where there is no debugging information, take the types of arguments and results from this pack: a file, or one of the program's own.
+    #[arg(long, value_name = "PACK")]
+    pack: Vec<String>,
     /// Keep the first calls of each function one by one, with their arguments.
     #[arg(long, value_name = "CALLS", value_parser = clap::value_parser!(u16).range(1..=4096), conflicts_with = "last")]
     first: Option<u16>,
@@ -154,9 +159,12 @@ pub(crate) struct Arguments {
     /// Detach after this time.
     #[arg(long = "for", value_name = "TIME", value_parser = time)]
     lasts: Option<Duration>,
-    /// Remove the points that cost most until the remaining points cost less than this part of one processor.
+    /// Measure fewer calls of the functions that cost most, and remove those whose counting alone costs too much, until the rest costs less than this part of one processor.
     #[arg(long, value_name = "PERCENT")]
     budget: Option<f64>,
+    /// Attach to the programs that child processes begin, too, each with figures of its own.
+    #[arg(long)]
+    follow: bool,
     /// State that the filter of the program's system calls (seccomp) permits those that attaching needs.
     #[arg(long)]
     filtered: bool,
@@ -232,37 +240,23 @@ pub(crate) fn main(arguments: &Arguments, terminal: Terminal) -> Result<(), Fail
         (None, Some(process)) => found(process)?,
         (None, None) => return Err(Failure::Usage("attach takes a process or a command".to_owned())),
     };
-    let mut attachment = open(pid, arguments.filtered)?;
-    let session = Session { arguments, interrupted, begin: Instant::now() };
-    let result = loop {
-        let result = session.run(&mut attachment, child.as_mut(), &mut output);
-        let is_replaced = attachment.runs_another_program();
-        let restored = attachment.detach().map_err(Failure::usage)?;
-        if restored.bytes_left > 0 {
-            print_stderr!(
-                "{} stay in process {pid}: threads still stand there; nothing leads there any more",
-                bytes(restored.bytes_left)
-            );
+    std::thread::scope(|scope| {
+        let session = Session { arguments, interrupted, begin: Instant::now(), terminal, scope };
+        let result = session.attach(pid, child.as_mut(), &mut output);
+        if let Some(mut child) =
+            child.filter(|_| result.is_ok() && !session.interrupted.load(Ordering::Relaxed))
+        {
+            let status = child.wait().map_err(|error| Failure::run("cannot wait for the program", error))?;
+            if !status.success() {
+                print_stderr!("the program ended with {status}");
+            }
         }
-        if result.is_err() || !is_replaced || session.is_over() {
-            break result;
+        if result.is_err() {
+            // The programs of children are detached from, too.
+            session.interrupted.store(true, Ordering::Relaxed);
         }
-        print_stderr!("process {pid} has begun another program (exec), which is attached to now");
-        wait_for_libraries(pid);
-        if std::fs::read_link(format!("/proc/{pid}/exe")).is_err() {
-            // The other program has ended already.
-            break result;
-        }
-        attachment = open(pid, arguments.filtered)?;
-    };
-    if let Some(mut child) = child.filter(|_| result.is_ok() && !session.interrupted.load(Ordering::Relaxed))
-    {
-        let status = child.wait().map_err(|error| Failure::run("cannot wait for the program", error))?;
-        if !status.success() {
-            print_stderr!("the program ended with {status}");
-        }
-    }
-    result
+        result
+    })
 }
 
 /// The command of a guard.
@@ -344,13 +338,57 @@ pub(crate) fn found(process: &str) -> Result<i32, Failure> {
 }
 
 /// One run of the command `thalweg attach`.
-struct Session<'a> {
-    arguments: &'a Arguments,
+#[derive(Clone)]
+struct Session<'scope, 'env> {
+    arguments: &'env Arguments,
     interrupted: Arc<AtomicBool>,
     begin: Instant,
+    terminal: Terminal,
+    /// Each child that begins another program is attached to by a thread of this scope.
+    scope: &'scope std::thread::Scope<'scope, 'env>,
 }
 
-impl Session<'_> {
+impl Session<'_, '_> {
+    /// Attaches to a process, and to the programs that it goes on with (`exec`), until the attachment ends.
+    fn attach(&self, pid: i32, mut child: Option<&mut Child>, output: &mut Output) -> Result<(), Failure> {
+        let mut attachment = open(pid, self.arguments.filtered)?;
+        loop {
+            let result = self.run(&mut attachment, child.as_deref_mut(), output);
+            let is_replaced = attachment.runs_another_program();
+            let restored = attachment.detach().map_err(Failure::usage)?;
+            if restored.bytes_left > 0 {
+                print_stderr!(
+                    "{} stay in process {pid}: threads still stand there; nothing leads there any more",
+                    bytes(restored.bytes_left)
+                );
+            }
+            if result.is_err() || !is_replaced || self.is_over() {
+                return result;
+            }
+            print_stderr!("process {pid} has begun another program (exec), which is attached to now");
+            wait_for_libraries(pid);
+            if std::fs::read_link(format!("/proc/{pid}/exe")).is_err() {
+                // The other program has ended already.
+                return result;
+            }
+            attachment = open(pid, self.arguments.filtered)?;
+        }
+    }
+
+    /// Attaches to the program of a child, in a thread of its own. A child without functions of these names is
+    /// left alone.
+    fn follow(&self, pid: i32) {
+        let session = self.clone();
+        self.scope.spawn(move || {
+            wait_for_libraries(pid);
+            let name = std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+            let mut output = Output::shaped(session.terminal, &session.arguments.shape);
+            if let Err(failure) = session.attach(pid, None, &mut output) {
+                print_stderr!("process {pid} ({}) is left alone: {}", name.trim_end(), failure.text());
+            }
+        });
+    }
+
     /// Whether the user has ended the attachment, or its time is over.
     fn is_over(&self) -> bool {
         let has_lasted = |lasts| self.begin.elapsed() >= lasts;
@@ -364,8 +402,10 @@ impl Session<'_> {
         output: &mut Output,
     ) -> Result<(), Failure> {
         let arguments = self.arguments;
-        let mut signatures = Signatures::default();
+        let mut signatures = Signatures::new(&arguments.pack)?;
         let wishes = asked::all(arguments, attachment, &mut signatures)?;
+        let mut shown = Shown::new(attachment, arguments.keep)?;
+        let children = arguments.follow.then(|| Children::new(attachment.target()));
         if !wishes.is_empty() {
             let added = attachment.add(&wishes).map_err(Failure::usage)?;
             print_stderr!(
@@ -375,20 +415,7 @@ impl Session<'_> {
                 duration(added.stopped.as_nanos() as f64)
             );
         }
-        for pair in &arguments.set_var {
-            let value = wishes::value(&pair.right).map_err(Failure::Usage)?;
-            let before = attachment.set_variable(&pair.left, value).map_err(Failure::usage)?;
-            print_stderr!("{} = {value} (was {before})", pair.left);
-        }
-        for pair in &arguments.replace {
-            let (function, with) = (one(attachment, &pair.left)?, one(attachment, &pair.right)?);
-            attachment.replace(&function, &with).map_err(Failure::usage)?;
-            print_stderr!("calls of {} go to {}", pair.left, pair.right);
-        }
-        for call in &arguments.call {
-            let result = self.call(attachment, call)?;
-            print_stderr!("{} returned {result}", call.function);
-        }
+        self.act(attachment, &mut shown)?;
         let waits =
             !(arguments.count.is_empty() && arguments.time.is_empty() && arguments.callers.is_empty());
         if wishes.is_empty() && !waits && arguments.set_var.is_empty() && arguments.replace.is_empty() {
@@ -400,7 +427,36 @@ impl Session<'_> {
             }
             return Ok(());
         }
-        self.watch(attachment, signatures, child, output)
+        shown.extend(attachment, &signatures)?;
+        self.watch(attachment, signatures, shown, (children, child), output)
+    }
+
+    /// Does what the options ask for besides measuring, and records it in the space.
+    fn act(&self, attachment: &mut Attachment, shown: &mut Shown) -> Result<(), Failure> {
+        let arguments = self.arguments;
+        for set in &arguments.set_arg {
+            let SetText { function, argument, value } = set;
+            shown.done("set-arg", &format!("{function}:{argument}={value}"), "from now on");
+        }
+        for pair in &arguments.set_var {
+            let value = wishes::value(&pair.right).map_err(Failure::Usage)?;
+            let before = attachment.set_variable(&pair.left, value).map_err(Failure::usage)?;
+            print_stderr!("{} = {value} (was {before})", pair.left);
+            shown.done("set-var", &format!("{}={value}", pair.left), &format!("was {before}"));
+            shown.variable(&pair.left, value);
+        }
+        for pair in &arguments.replace {
+            let (function, with) = (one(attachment, &pair.left)?, one(attachment, &pair.right)?);
+            attachment.replace(&function, &with).map_err(Failure::usage)?;
+            print_stderr!("calls of {} go to {}", pair.left, pair.right);
+            shown.done("replace", &format!("{}={}", pair.left, pair.right), "from now on");
+        }
+        for call in &arguments.call {
+            let result = self.call(attachment, call)?;
+            print_stderr!("{} returned {result}", call.function);
+            shown.done("call", &call.to_string(), &format!("returned {result}"));
+        }
+        Ok(())
     }
 
     /// Shows the figures again and again until the attachment ends.
@@ -408,15 +464,12 @@ impl Session<'_> {
         &self,
         attachment: &mut Attachment,
         mut signatures: Signatures,
-        mut child: Option<&mut Child>,
+        mut shown: Shown,
+        (mut children, mut child): (Option<Children>, Option<&mut Child>),
         output: &mut Output,
     ) -> Result<(), Failure> {
         let arguments = self.arguments;
         let every = arguments.every.unwrap_or(Duration::from_secs(1));
-        let mut shown = Shown::new(attachment, &signatures, arguments.keep)?;
-        for pair in &arguments.set_var {
-            shown.variable(&pair.left, wishes::value(&pair.right).map_err(Failure::Usage)?);
-        }
         let mut next = Instant::now() + every;
         let mut next_look = Instant::now() + LOOK;
         loop {
@@ -438,12 +491,13 @@ impl Session<'_> {
             }
             if !is_over {
                 shown.adopt(attachment);
+                children.iter_mut().flat_map(Children::begun).for_each(|child| self.follow(child));
             }
             if is_over || Instant::now() >= next {
                 next += every;
                 shown.look(attachment)?;
                 if is_over || arguments.every.is_some() {
-                    shown.print(output, arguments.json)?;
+                    shown.print(output, arguments.json, arguments.follow)?;
                 }
                 if let Some(budget) = arguments.budget.filter(|_| !is_over) {
                     shown.keep_budget(attachment, budget / 100.0)?;
@@ -587,7 +641,7 @@ pub(crate) fn functions(arguments: &Functions, terminal: Terminal) -> Result<(),
         return Err(none(&arguments.pattern));
     }
     let mut table = Table::new(&[column("FUNCTION").loose(), number("BYTES", 1), column("MODULE")]);
-    for (function, readable) in functions.iter().zip(readable(&functions)) {
+    for (function, readable) in functions.iter().zip(thalweg_attach::readable_names(&functions)) {
         if arguments.json {
             let object = serde_json::json!({
                 "name": function.name, "readable": readable, "module": function.module, "address": function.address, "bytes": function.size,
@@ -601,23 +655,6 @@ pub(crate) fn functions(arguments: &Functions, terminal: Terminal) -> Result<(),
         output.table(&table)?;
     }
     output.flush()
-}
-
-/// The demangled names, computed on all processors, because a hundred thousand C++ names take long.
-fn readable(functions: &[Function]) -> Vec<String> {
-    const FEW: usize = 2000;
-    let processors = std::thread::available_parallelism().map_or(1, usize::from);
-    let part = functions.len().div_ceil(processors).max(FEW);
-    std::thread::scope(|scope| {
-        let parts = functions
-            .chunks(part)
-            .map(|part| scope.spawn(move || part.iter().map(Function::readable).collect::<Vec<String>>()));
-        let parts: Vec<_> = parts.collect();
-        let named = |(part, names): (&[Function], std::thread::ScopedJoinHandle<'_, Vec<String>>)| {
-            names.join().unwrap_or_else(|_| part.iter().map(|function| function.name.clone()).collect())
-        };
-        functions.chunks(part).zip(parts).flat_map(named).collect()
-    })
 }
 
 /// Waits until the attaching process has ended, and undoes the changes that it has left.

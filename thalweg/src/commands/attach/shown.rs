@@ -4,9 +4,9 @@
 use std::time::Instant;
 
 use serde_json::json;
-use thalweg_attach::{Argument, Attachment, Figures, Histogram, Unrecorded, Which, Wish};
+use thalweg_attach::{Argument, Attachment, Figures, Histogram, Scale, Unrecorded, Which, Wish};
 use thalweg_probe::kinds::{Counted, Gauged};
-use thalweg_space::{Clock, KindId, Site, Space, SpaceOptions, Writer};
+use thalweg_space::{Clock, Command, KindId, Site, Space, SpaceOptions, Writer};
 
 use crate::failure::Failure;
 use crate::output::Output;
@@ -20,15 +20,21 @@ use super::held::Held;
 use super::kept::{Columns, Kept, Times};
 use super::types::Signatures;
 
-/// The costs of a counted call, and of a call that is timed or has its result kept, in ns, as measured in
-/// BENCHMARKS.md.
-const COUNTED_NS: f64 = 7.0;
-const TIMED_NS: f64 = 60.0;
-/// The cost of each argument that is kept, in ns.
-const ARGUMENT_NS: f64 = 13.0;
-
-/// The estimated cost of keeping a call one by one, in nanoseconds.
-const KEPT_NS: f64 = 15.0;
+/// The costs of a counted call, of one that is left out of what is measured, and of a call that is timed or has
+/// its result kept, in ns, rounded up from the measurements in BENCHMARKS.md.
+const COUNTED_NS: f64 = 2.0;
+const LEFT_OUT_NS: f64 = 3.0;
+const TIMED_NS: f64 = 26.0;
+/// The cost of each argument that is kept, in ns: of an integer, and of a floating-point number.
+const ARGUMENT_NS: f64 = 6.0;
+const FLOAT_NS: f64 = 13.0;
+/// The cost of keeping a call one by one, in ns.
+const KEPT_NS: f64 = 2.0;
+/// The name of this command in the audit of a space.
+const TOOL: &str = "thalweg attach";
+/// Of a point that costs too much, one call in this number is measured at least; if that still costs too much,
+/// the point is removed.
+const ONE_IN_MAX: u32 = 1 << 10;
 
 /// The figures of all points, with the writer and the space that publish them.
 pub(super) struct Shown {
@@ -43,6 +49,8 @@ pub(super) struct Shown {
     gauged: KindId<Gauged>,
     held: Held,
     events: Events,
+    /// The target's process id.
+    pid: i32,
     space: Space,
     /// Removes the space, unless the user wants to keep it; it is the last field, because fields are dropped
     /// in order and the space is still used by the others.
@@ -53,6 +61,8 @@ struct PointShown {
     name: String,
     module: String,
     call_ns: f64,
+    /// Of the calls, one in this number is measured, and all are counted.
+    one_in: u32,
     /// The ids in the space: of the operation whose calls are recorded as events, and of the counter of calls
     /// that were not recorded.
     operation: Option<u32>,
@@ -73,11 +83,8 @@ struct PointShown {
 }
 
 impl Shown {
-    pub(super) fn new(
-        attachment: &Attachment,
-        signatures: &Signatures,
-        keep: bool,
-    ) -> Result<Shown, Failure> {
+    /// Makes the space, before anything is done to the process.
+    pub(super) fn new(attachment: &Attachment, keep: bool) -> Result<Shown, Failure> {
         let failed = |error| Failure::run("cannot make the space of the figures", error);
         let pid = attachment.target().pid;
         let program = std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
@@ -91,7 +98,7 @@ impl Shown {
         let (counted, gauged) = (writer.declare().map_err(failed)?, writer.declare().map_err(failed)?);
         let now = Instant::now();
         let clock = Clock::new();
-        let mut shown = Shown {
+        Ok(Shown {
             begin_ticks: clock.now(),
             clock,
             begin: now,
@@ -102,11 +109,10 @@ impl Shown {
             gauged,
             held: Held::default(),
             events: Events::default(),
+            pid,
             _removed: (!keep).then(|| Removed::new(&space)),
             space,
-        };
-        shown.extend(attachment, signatures)?;
-        Ok(shown)
+        })
     }
 
     /// Adds the points that the attachment got since the last call.
@@ -132,7 +138,7 @@ impl Shown {
                 slow: site(&format!("{name}.p99_ns"), "gauge")?,
                 module: point.function.module.clone(),
                 call_ns: if needs_return { TIMED_NS } else { COUNTED_NS }
-                    + ARGUMENT_NS * point.wish.arguments.len() as f64
+                    + point.wish.arguments.iter().map(argument_ns).sum::<f64>()
                     + if point.wish.callers { ARGUMENT_NS } else { 0.0 }
                     + if point.wish.keep.is_some() { KEPT_NS } else { 0.0 },
                 operation: every.then(|| site(&name, "operation")).transpose()?,
@@ -145,10 +151,18 @@ impl Shown {
                 before: Figures::default(),
                 per_s: 0.0,
                 is_off: false,
+                one_in: point.one_in(),
                 name,
             });
         }
         Ok(())
+    }
+
+    /// Records in the space what an option of this command has done, as if it had been a command to the space.
+    pub(super) fn done(&self, name: &str, arguments: &str, result: &str) {
+        let command = Command::new(format!("process {}", self.pid), name).with(arguments);
+        // The audit is a record and no condition: what was done stays done if it cannot be recorded.
+        let _ = self.space.record_own(&command, TOOL, result);
     }
 
     /// Makes a setting for a variable that was set, so that other programs can set the variable, too.
@@ -163,7 +177,7 @@ impl Shown {
         self.held.adopt(attachment);
         let _ = self.space.adopt();
         for (point, shown) in attachment.points().iter().zip(&mut self.points) {
-            shown.is_off = !point.is_on();
+            (shown.is_off, shown.one_in) = (!point.is_on(), point.one_in());
         }
     }
 
@@ -219,31 +233,48 @@ impl Shown {
         Ok(())
     }
 
-    /// Removes the points that cost most until the other points cost less than the fraction `budget` of a
-    /// processor, and prints what was removed.
+    /// Keeps the points' cost below the fraction `budget` of a processor, the costliest first: measures fewer of
+    /// its calls, or removes it if counting alone costs too much; and prints what was done.
     pub(super) fn keep_budget(&mut self, attachment: &mut Attachment, budget: f64) -> Result<(), Failure> {
         loop {
             let on = || self.points.iter().enumerate().filter(|(_, point)| !point.is_off);
-            let cost = |point: &PointShown| point.per_s * point.call_ns / 1e9;
-            let sum: f64 = on().map(|(_, point)| cost(point)).sum();
-            let most = on().max_by(|(_, a), (_, b)| cost(a).total_cmp(&cost(b)));
+            let sum: f64 = on().map(|(_, point)| point.cost()).sum();
+            let most = on().max_by(|(_, a), (_, b)| a.cost().total_cmp(&b.cost()));
             let Some((index, point)) = most.filter(|_| sum > budget) else { return Ok(()) };
-            let sentence =
-                format!("{} costs {} of a processor and is taken away", point.name, share(cost(point)));
-            attachment.remove(index).map_err(Failure::usage)?;
-            self.points[index].is_off = true;
-            self.held.switched_off(index);
-            print_stderr!("{sentence}: {} are allowed", share(budget));
+            let costs = format!("{} costs {} of a processor", point.name, share(point.cost()));
+            let allowed = share(budget);
+            let can_be_thinned = attachment.points()[index].can_be_thinned();
+            match can_be_thinned.then(|| point.thinned(sum - budget)).flatten() {
+                Some(one_in) => {
+                    attachment.thin(index, one_in.into()).map_err(Failure::usage)?;
+                    self.points[index].one_in = one_in;
+                    self.held.thinned(index, one_in);
+                    print_stderr!(
+                        "{costs}: from now on one call in {one_in} is measured, and all are counted; {allowed} are allowed"
+                    );
+                }
+                None => {
+                    attachment.remove(index).map_err(Failure::usage)?;
+                    self.points[index].is_off = true;
+                    self.held.switched_off(index);
+                    print_stderr!("{costs} and is taken away: {allowed} are allowed");
+                }
+            }
         }
     }
 
-    pub(super) fn print(&self, output: &mut Output, is_json: bool) -> Result<(), Failure> {
+    /// Prints the figures; `of_process` says whether they are those of one of several processes.
+    pub(super) fn print(&self, output: &mut Output, is_json: bool, of_process: bool) -> Result<(), Failure> {
         let seconds = self.begin.elapsed().as_secs_f64().max(1e-6);
         if is_json {
             for point in &self.points {
                 output.line(&self.object(point, seconds).to_string())?;
             }
             return output.flush();
+        }
+        if of_process {
+            let name = self.space.path().file_name().unwrap_or_default().to_string_lossy();
+            output.line(&format!("process {} ({name})", self.pid))?;
         }
         let mut table = Table::new(&[
             column("FUNCTION").loose(),
@@ -266,7 +297,7 @@ impl Shown {
             let mean = times
                 .filter(|ticks| ticks.count() > 0)
                 .map_or_else(String::new, |ticks| self.time(ticks.sum / ticks.count()));
-            let cost = share(per_s * point.call_ns / 1e9);
+            let cost = share(per_s * point.mean_ns() / 1e9);
             let cells = vec![
                 point.name.clone(),
                 count(point.now.calls),
@@ -281,32 +312,14 @@ impl Shown {
         }
         output.table(&table)?;
         for point in &self.points {
+            if point.one_in > 1 {
+                let (name, one_in) = (&point.name, point.one_in);
+                output.line(&format!("one call in {one_in} of {name} is measured, and all are counted"))?;
+            }
             self.values(point, output)?;
             print_callers(point, output)?;
             self.timed(|times| point.kept.print(&point.name, &point.columns, times, output))?;
-            let Unrecorded { overwritten, without_end } = point.unrecorded;
-            for (calls, why) in [
-                (overwritten, "they came faster than they were read"),
-                (without_end, "exceptions or longjmp left them"),
-            ] {
-                if calls > 0 {
-                    output.line(&format!("{} calls of {} have no event: {why}", count(calls), point.name))?;
-                }
-            }
-            if point.kept.without > 0 {
-                output.line(&format!(
-                    "{} calls of {} were not kept: other threads were writing their records",
-                    count(point.kept.without),
-                    point.name
-                ))?;
-            }
-            if point.now.not_timed > 0 {
-                output.line(&format!(
-                    "{} calls of {} were not timed: too many were under way",
-                    count(point.now.not_timed),
-                    point.name
-                ))?;
-            }
+            print_without(point, output)?;
         }
         output.flush()
     }
@@ -356,12 +369,45 @@ impl Shown {
         let result = |values: &Histogram| distribution::object(columns.of_result(), values);
         let results = point.now.results.as_ref().map(result);
         json!({
-            "function": point.name, "module": point.module, "seconds": seconds, "calls": point.now.calls, "not_timed": point.now.not_timed,
+            "pid": self.pid, "function": point.name, "module": point.module, "seconds": seconds, "calls": point.now.calls, "not_timed": point.now.not_timed,
             "times": times, "arguments": arguments, "results": results, "is_off": point.is_off,
             "callers": callers_object(point), "kept": self.timed(|times| point.kept.object(&point.columns, times)), "not_kept": point.kept.without,
             "without_event": point.unrecorded.overwritten + point.unrecorded.without_end,
-            "cost": point.now.calls as f64 / seconds * point.call_ns / 1e9,
+            "one_in": point.one_in, "cost": point.now.calls as f64 / seconds * point.mean_ns() / 1e9,
         })
+    }
+}
+
+impl PointShown {
+    /// The mean cost of a call, in ns.
+    fn mean_ns(&self) -> f64 {
+        let left_out = LEFT_OUT_NS.min(self.call_ns);
+        left_out + (self.call_ns - left_out) / f64::from(self.one_in)
+    }
+
+    /// The fraction of a processor that the calls cost.
+    fn cost(&self) -> f64 {
+        self.per_s * self.mean_ns() / 1e9
+    }
+
+    /// Of how many calls one has to be measured, so that the cost falls by `excess`; `None` if counting alone
+    /// costs more than what is left then, or hardly any call would be measured.
+    fn thinned(&self, excess: f64) -> Option<u32> {
+        let counting = self.per_s * LEFT_OUT_NS.min(self.call_ns) / 1e9;
+        let measuring = self.cost() - counting;
+        let left = measuring - excess;
+        if left <= 0.0 {
+            return None;
+        }
+        let one_in = (f64::from(self.one_in) * measuring / left).ceil() as u32;
+        one_in.checked_next_power_of_two().filter(|one_in| (self.one_in + 1..=ONE_IN_MAX).contains(one_in))
+    }
+}
+
+fn argument_ns(argument: &Argument) -> f64 {
+    match argument.form.scale() {
+        Scale::Float => FLOAT_NS,
+        _ => ARGUMENT_NS,
     }
 }
 
@@ -376,6 +422,34 @@ fn place(attachment: &Attachment, address: u64, calls: u64) -> (String, String, 
         }
         None => (format!("{address:#x}"), String::new(), calls),
     }
+}
+
+/// Prints of how many calls something is missing.
+fn print_without(point: &PointShown, output: &mut Output) -> Result<(), Failure> {
+    let Unrecorded { overwritten, without_end } = point.unrecorded;
+    for (calls, why) in [
+        (overwritten, "they came faster than they were read"),
+        (without_end, "exceptions or longjmp left them"),
+    ] {
+        if calls > 0 {
+            output.line(&format!("{} calls of {} have no event: {why}", count(calls), point.name))?;
+        }
+    }
+    if point.kept.without > 0 {
+        output.line(&format!(
+            "{} calls of {} were not kept: other threads were writing their records",
+            count(point.kept.without),
+            point.name
+        ))?;
+    }
+    if point.now.not_timed > 0 {
+        output.line(&format!(
+            "{} calls of {} were not timed: too many were under way",
+            count(point.now.not_timed),
+            point.name
+        ))?;
+    }
+    Ok(())
 }
 
 fn print_callers(point: &PointShown, output: &mut Output) -> Result<(), Failure> {

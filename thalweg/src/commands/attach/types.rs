@@ -4,22 +4,42 @@
 use std::collections::HashMap;
 
 use thalweg_attach::{Argument, Attachment, Function, Place, Signature, Type, Wish};
+use thalweg_pack::Pack;
+use thalweg_tune::library::Declarations;
 
-/// The signatures of functions by their addresses; `None` for a function without debugging information.
-#[derive(Default)]
-pub(super) struct Signatures(HashMap<u64, Option<Signature>>);
+use crate::failure::Failure;
+
+/// The signatures of functions.
+pub(super) struct Signatures {
+    /// The signatures by addresses; `None` for a function without debugging information that no pack declares.
+    known: HashMap<u64, Option<Signature>>,
+    declared: Declarations,
+}
 
 impl Signatures {
+    /// Also functions that these packs declare, files or names of the program's own, are known.
+    ///
+    /// # Errors
+    /// A pack cannot be read, or has mistakes.
+    pub(super) fn new(packs: &[String]) -> Result<Signatures, Failure> {
+        let read = |name: &String| crate::commands::tune::library_pack(name);
+        let packs: Vec<Pack> = packs.iter().map(read).collect::<Result<_, _>>()?;
+        Ok(Signatures { known: HashMap::new(), declared: Declarations::new(&packs) })
+    }
+
     pub(super) fn of(&self, function: &Function) -> Option<&Signature> {
-        self.0.get(&function.address)?.as_ref()
+        self.known.get(&function.address)?.as_ref()
     }
 
     /// Looks up the types of these functions.
     pub(super) fn look(&mut self, attachment: &Attachment, functions: &[&Function]) {
-        let new = functions.iter().filter(|function| !self.0.contains_key(&function.address));
+        let new = functions.iter().filter(|function| !self.known.contains_key(&function.address));
         let new: Vec<&Function> = new.copied().collect();
         let found = attachment.signatures(&new);
-        self.0.extend(new.iter().map(|function| function.address).zip(found));
+        for (function, found) in new.iter().zip(found) {
+            let signature = found.or_else(|| self.declared.of(function).cloned());
+            self.known.insert(function.address, signature);
+        }
     }
 
     /// The register and the form of an argument: those of the parameter with this number, counted from 0, or,

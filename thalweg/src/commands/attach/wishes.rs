@@ -21,6 +21,13 @@ pub(super) struct CallText {
     pub(super) arguments: Vec<i128>,
 }
 
+impl std::fmt::Display for CallText {
+    fn fmt(&self, to: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let arguments: Vec<String> = self.arguments.iter().map(i128::to_string).collect();
+        write!(to, "{}({})", self.function, arguments.join(", "))
+    }
+}
+
 /// `FUNCTION:ARGUMENT=VALUE`
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct SetText {

@@ -1,0 +1,196 @@
+//! `thalweg attach`: points that are measured less often, what is recorded of its actions, types from packs, and
+//! children that begin other programs.
+
+mod attached;
+
+use std::io::{BufReader, Write};
+use std::process::{Child, Command, Stdio};
+
+use attached::{Target, compiled, ran, text, thalweg, until};
+
+/// The objects that the command printed, each of a function.
+fn objects(stdout: &[u8]) -> Vec<serde_json::Value> {
+    text(stdout).lines().map(|line| serde_json::from_str(line).expect("an object")).collect()
+}
+
+/// Starts `thalweg` with both outputs kept.
+fn starts(folder: &std::path::Path, arguments: &[&str]) -> Child {
+    let mut command = thalweg(folder, arguments);
+    command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("thalweg starts")
+}
+
+/// A point that costs too much is thinned: all calls are counted, and some are timed.
+#[test]
+fn the_costliest_points_are_thinned_first() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut target = Target::start(folder.path(), "2");
+    let pid = target.pid();
+    assert_eq!(target.ask("begin"), "begun");
+    let attach = |more: &[&str]| {
+        let arguments = [&["attach", &pid, "--time", "work", "--json"], more].concat();
+        let output = ran(folder.path(), &arguments);
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        (objects(&output.stdout).remove(0), text(&output.stderr))
+    };
+    let (free, _) = attach(&["--for", "500ms"]);
+    assert_eq!(free["one_in"], 1);
+    assert!(free["times"]["count"].as_u64() > Some(0), "{free}");
+    // Half of the cost is allowed, which is more than counting costs.
+    let percent = free["cost"].as_f64().expect("a cost") * 50.0;
+    let (thinned, stderr) = attach(&["--for", "1s", "--every", "100ms", "--budget", &percent.to_string()]);
+    assert!(
+        stderr.contains("work costs ") && stderr.contains("is measured, and all are counted"),
+        "{stderr}"
+    );
+    assert!(!stderr.contains("is taken away"), "{stderr}");
+    // The objects are those of the first interval.
+    assert_eq!(thinned["one_in"], 1);
+    assert!(target.ask("end").ends_with(" 0"));
+    assert!(!target.attached());
+}
+
+/// How many calls are measured is a setting.
+#[test]
+fn points_are_thinned_from_outside() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut target = Target::start(folder.path(), "1");
+    let arguments = ["attach", &target.pid(), "--time", "note", "--count", "work", "--json"];
+    let attaching = starts(folder.path(), &arguments);
+    let mut found = String::new();
+    until("the settings are there", || {
+        found = text(&ran(folder.path(), &["get", "attach-hot"]).stdout);
+        found.contains("point/note.one_in") && found.contains("point/work.on")
+    });
+    assert!(!found.contains("point/work.one_in"), "{found}");
+    let set = |value: &str| {
+        let output = ran(folder.path(), &["set", "attach-hot", "point/note.one_in", value]);
+        assert!(output.status.success(), "{}", text(&output.stderr));
+    };
+    set("4");
+    until("it is thinned", || {
+        let before = text(&ran(folder.path(), &["events", "attach-hot", "--json"]).stdout);
+        before.contains("setting_adopted")
+    });
+    for number in 0..40 {
+        assert_eq!(target.ask(&format!("note {number}")), "noted");
+    }
+    set("3");
+    assert!(ran(folder.path(), &["detach", &target.pid()]).status.success());
+    let output = attaching.wait_with_output().expect("it ends");
+    let note = objects(&output.stdout).remove(0);
+    assert_eq!((&note["calls"], &note["one_in"]), (&40.into(), &4.into()), "{note}");
+    assert_eq!(note["times"]["count"], 10, "{note}");
+}
+
+/// What options do is recorded as commands are, with who did it.
+#[test]
+fn actions_of_options_are_recorded() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let target = Target::start(folder.path(), "1");
+    let what = ["--set-arg", "note:0=7", "--set-var", "level=5", "--call", "libc.so.6:abs(-12)"];
+    let pid = target.pid();
+    let arguments = [&["attach", &pid, "--for", "100ms", "--keep"], &what[..]].concat();
+    let done = ran(folder.path(), &arguments);
+    assert!(done.status.success(), "{}", text(&done.stderr));
+    let events = text(&ran(folder.path(), &["events", "attach-hot", "--json"]).stdout);
+    let commands: Vec<serde_json::Value> = events
+        .lines()
+        .map(|line| serde_json::from_str(line).expect("an object"))
+        .filter(|event: &serde_json::Value| event.to_string().contains("space.command_"))
+        .collect();
+    let of = |part: &str| {
+        let found = commands.iter().find(|event| event.to_string().contains(part));
+        found.map(serde_json::Value::to_string).unwrap_or_else(|| panic!("no {part} in {events}"))
+    };
+    for (name, arguments, result) in [
+        ("set-arg", "note:0=7", "from now on"),
+        ("set-var", "level=5", "was 3"),
+        ("call", "libc.so.6:abs(-12)", "returned 12"),
+    ] {
+        let command = of(arguments);
+        assert!(command.contains(&format!("\"{name}\"")), "{command}");
+        assert!(command.contains(&format!("process {}", target.pid())), "{command}");
+        assert!(command.contains("thalweg attach") && of(result).contains("command_answered"), "{command}");
+    }
+}
+
+/// Where there is no debugging information, the types are those that a pack declares.
+#[test]
+fn packs_declare_functions() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut target = Target::start(folder.path(), "1");
+    let pack = folder.path().join("hot.toml");
+    let begin = "format = 1\nname = \"hot\"\nabout = \"A test.\"\narea = \"library\"\n";
+    let text_of = |declared: &str| format!("{begin}declares = [{declared}]\n[identity]\nlibrary = \"hot\"\n");
+    std::fs::write(&pack, text_of("\"void note(int number)\"")).expect("a file");
+    let named = pack.to_string_lossy().into_owned();
+    let arguments = [
+        "attach",
+        &target.pid(),
+        "--count",
+        "note",
+        "--args",
+        "0",
+        "--count",
+        "libc.so.6:write",
+        "--pack",
+        &named,
+        "--json",
+    ];
+    let attaching = starts(folder.path(), &arguments);
+    until("it is attached to", || {
+        text(&ran(folder.path(), &["get", "attach-hot"]).stdout).contains("point/note.on")
+    });
+    assert_eq!(target.ask("note -3"), "noted");
+    assert!(ran(folder.path(), &["detach", &target.pid()]).status.success());
+    let output = attaching.wait_with_output().expect("it ends");
+    let functions = objects(&output.stdout);
+    let argument = &functions.iter().find(|of| of["function"] == "note").expect("note")["arguments"]["0"];
+    assert_eq!((&argument["type"], &argument["least"]), (&"int".into(), &(-3).into()), "{argument}");
+    // Functions of the C library are declared by the program's own pack.
+    let write = functions.iter().find(|of| of["function"] == "write").expect("write");
+    assert_eq!(write["arguments"]["0"]["type"], "int", "{write}");
+
+    std::fs::write(&pack, text_of("\"void note(mystery number)\"")).expect("a file");
+    let wrong = ran(folder.path(), &["pack", "check", &named]);
+    let stderr = text(&wrong.stderr);
+    assert!(
+        !wrong.status.success() && stderr.contains("the type of `mystery number` is not known"),
+        "{stderr}"
+    );
+}
+
+/// A child that begins another program is attached to, with figures of its own.
+#[test]
+fn programs_of_children_are_attached_to() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let program = compiled(folder.path());
+    let mut child = Command::new("sh")
+        .args(["-c", "echo ready; read line; \"$0\" 1; echo over; read line", &program.to_string_lossy()])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("a shell");
+    let (input, output) = (child.stdin.take().expect("a pipe"), child.stdout.take().expect("a pipe"));
+    let mut target = Target { child, input, output: BufReader::new(output) };
+    assert_eq!(target.answer(), "ready");
+    let what = ["--follow", "--count", "hot:work", "--json"];
+    let pid = target.pid();
+    let attaching = starts(folder.path(), &[&["attach", &pid], &what[..]].concat());
+    until("it attaches", || text(&ran(folder.path(), &["ls"]).stdout).contains("attach-sh"));
+    assert_eq!(target.ask("go"), "ready");
+    until("it follows", || {
+        text(&ran(folder.path(), &["get", "attach-hot"]).stdout).contains("point/work.on")
+    });
+    assert_eq!(target.ask("run 30"), "done 30");
+    writeln!(target.input, "quit").expect("the target reads");
+    assert_eq!(target.answer(), "over");
+    writeln!(target.input, "end").expect("the shell reads");
+    let output = attaching.wait_with_output().expect("it ends");
+    let stderr = text(&output.stderr);
+    assert!(output.status.success(), "{stderr}");
+    let functions = objects(&output.stdout);
+    assert_eq!(functions.len(), 1, "{functions:?} {stderr}");
+    assert_eq!((&functions[0]["function"], &functions[0]["calls"]), (&"work".into(), &30.into()));
+    assert_ne!(functions[0]["pid"].to_string(), target.pid());
+}
