@@ -1,5 +1,6 @@
 //! `thalweg tune` is killed at random moments: the run goes on with correct results, its rate stays above the
 //! guard's limit, and each setting has the value that was verified last.
+#![allow(clippy::print_stdout, reason = "the long form prints how many tuners were killed during a trial")]
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
