@@ -24,6 +24,9 @@ use std::time::{Duration, Instant};
 /// The longest time to wait for a claim that is held by a process which examines or restores the target, and
 /// not by an attachment.
 const WAIT: Duration = Duration::from_secs(2);
+/// The number of times that the kernel's list of locks is read before a claim counts as one of a process in
+/// another container.
+const LOOKS: u32 = 8;
 /// The kind of file system that process descriptors have from Linux 6.9 on, as `<linux/magic.h>` numbers it.
 const PID_FS_MAGIC: i64 = 0x5049_4446;
 
@@ -52,11 +55,22 @@ impl Claim {
         if !target.lives() {
             return Err(Error::new(format!("process {} has ended", target.pid)));
         }
-        match file.try_lock() {
-            Ok(()) => Ok(Claimed::Ours(Claim { _mark: mark(&file)?, _locked: file, is_everywhere })),
-            Err(TryLockError::WouldBlock) => Ok(Claimed::By(holder(&file))),
-            Err(TryLockError::Error(error)) => Err(Error::of("cannot claim the process", error)),
+        for _ in 0..LOOKS {
+            match file.try_lock() {
+                Ok(()) => {
+                    return Ok(Claimed::Ours(Claim { _mark: mark(&file)?, _locked: file, is_everywhere }));
+                }
+                Err(TryLockError::WouldBlock) => {}
+                Err(TryLockError::Error(error)) => return Err(Error::of("cannot claim the process", error)),
+            }
+            // The kernel's list of locks may lack the holder for a moment: the lock may have been released
+            // since, and other locks that come and go while the list is read move its entries.
+            if let Some(by) = holder(&file) {
+                return Ok(Claimed::By(Some(by)));
+            }
+            std::thread::sleep(Duration::from_millis(1));
         }
+        Ok(Claimed::By(None))
     }
 
     /// Claims the target. Waits a moment for a process that has claimed the target and is not attached to it.

@@ -82,7 +82,7 @@ fn points_are_thinned_from_outside() {
     assert_eq!(note["times"]["count"], 10, "{note}");
 }
 
-/// What options do is recorded as commands are, with who did it.
+/// The changes that options make are recorded as commands are, with the process and the user that made them.
 #[test]
 fn actions_of_options_are_recorded() {
     let folder = tempfile::tempdir().expect("a folder");

@@ -17,7 +17,7 @@ const HELP: &str = "\
 Networks that start on a bad mapping, with and without `thalweg tune`, and in the static ways there are.
 
 usage: cargo xtask bench tune [NAME…] [--scale X] [--rounds N]
-       cargo xtask bench tune --drawn N
+       cargo xtask bench tune --drawn N [--from N]
        cargo xtask bench tune --change
 
   NAME        mc, farm, grain, des, rt, ant; all if none is given
@@ -26,6 +26,7 @@ usage: cargo xtask bench tune [NAME…] [--scale X] [--rounds N]
   --change    instead: runs with costs, other processes or a reader that change every ten seconds (four minutes)
   --drawn N   instead: so many random networks that start with wrong settings, beside every single remedy
               among settings and mappings; half a minute each, and a measurement that was ended goes on
+  --from N    the number of the first of these networks (default 0)
 ";
 
 /// A network, its input, and the bad mapping with which it starts.
@@ -167,6 +168,7 @@ fn des(folder: &Path, scale: f64) -> Result<Vec<String>> {
 
 pub(crate) fn run(mut arguments: lexopt::Parser) -> Result<ExitCode> {
     let (mut names, mut scale, mut rounds) = (Vec::new(), 1.0, 1);
+    let (mut drawn, mut from) = (None, 0);
     while let Some(argument) = arguments.next()? {
         match argument {
             Long("help") | Short('h') => {
@@ -174,10 +176,9 @@ pub(crate) fn run(mut arguments: lexopt::Parser) -> Result<ExitCode> {
                 return Ok(ExitCode::SUCCESS);
             }
             Long("drawn") => {
-                let count = arguments.value()?.parse()?;
-                remedies::drawn(count, None)?;
-                return Ok(ExitCode::SUCCESS);
+                drawn = Some(arguments.value()?.parse()?);
             }
+            Long("from") => from = arguments.value()?.parse()?,
             Long("change") => {
                 remedies::changing()?;
                 return Ok(ExitCode::SUCCESS);
@@ -187,6 +188,10 @@ pub(crate) fn run(mut arguments: lexopt::Parser) -> Result<ExitCode> {
             Value(name) => names.push(name.string()?),
             other => return Err(other.unexpected().into()),
         }
+    }
+    if let Some(count) = drawn {
+        remedies::drawn(from, count, None)?;
+        return Ok(ExitCode::SUCCESS);
     }
     if let Some(unknown) = names.iter().find(|name| !CASES.iter().any(|case| case.name == **name)) {
         bail!("there is no network `{unknown}`; there are {}", CASES.map(|case| case.name).join(", "));

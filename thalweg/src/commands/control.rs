@@ -51,7 +51,7 @@ Examples:
   thalweg pause
   # process 4242 reads on by itself after 10 s
   thalweg pause 4242 --for 10s
-  # all parts of a run over nodes, by its session, which `thalweg ls` lists
+  # all parts of a run over nodes, by its session
   thalweg pause first-nodes-4242
 
 Exit codes: 0 done, 1 the run refused it, 2 bad arguments or no such run.";
