@@ -2,7 +2,7 @@
 
 use crate::types::{Form, Parameter, Places, Signature, Type};
 
-/// Types whose form does not follow from the words of C, on x86-64 with Linux.
+/// Names of types with the forms that these types have on x86-64 with Linux.
 const NAMED: [(&str, Form); 26] = [
     ("bool", Form::Bool),
     ("_Bool", Form::Bool),

@@ -343,7 +343,7 @@ impl Assembler {
         self.store(offset);
     }
 
-    /// Appends a jump whose target [`Assembler::lands`] sets; returns the place behind it.
+    /// Appends a jump; [`Assembler::lands`] sets its target. Returns the place behind the jump.
     fn jump_over(&mut self) -> usize {
         self.put(&[0xe9, 0, 0, 0, 0]);
         self.bytes.len()

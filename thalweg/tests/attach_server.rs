@@ -140,7 +140,7 @@ impl Kind {
     }
 }
 
-/// Reads an answer of HTTP whose first line begins so; returns its body.
+/// Reads an answer of HTTP, checks that its first line begins with `begins`, and returns the body.
 fn answer_of_http(stream: &mut BufReader<TcpStream>, begins: &str) -> Result<Vec<u8>, String> {
     let (mut first, mut length) = (String::new(), 0);
     stream.read_line(&mut first).map_err(|error| error.to_string())?;

@@ -38,7 +38,7 @@ struct Case {
     input: fn(&Path, f64) -> Result<Vec<String>>,
     /// Further arguments of the bad start.
     start: &'static [&'static str],
-    /// Further static ways.
+    /// Further static ways: the arguments besides those of the bad mapping.
     ways: &'static [(&'static str, &'static [&'static str])],
 }
 
@@ -72,22 +72,9 @@ const CASES: [Case; 6] = [
         },
         start: &["--set", "box.mc.paths_per_batch=2"],
         ways: &[
-            (
-                "2 paths, contiguous",
-                &["--mapper", "contiguous", "--workers", "2", "--set", "box.mc.paths_per_batch=2"],
-            ),
-            (
-                "10 paths",
-                &["--mapper", "round-robin", "--workers", "2", "--set", "box.mc.paths_per_batch=10"],
-            ),
-            (
-                "100 paths",
-                &["--mapper", "round-robin", "--workers", "2", "--set", "box.mc.paths_per_batch=100"],
-            ),
-            (
-                "1000 paths",
-                &["--mapper", "round-robin", "--workers", "2", "--set", "box.mc.paths_per_batch=1000"],
-            ),
+            ("10 paths", &["--set", "box.mc.paths_per_batch=10"]),
+            ("100 paths", &["--set", "box.mc.paths_per_batch=100"]),
+            ("1000 paths", &["--set", "box.mc.paths_per_batch=1000"]),
         ],
     },
     Case { name: "des", package: "app-des", network: "apps/des/des.snet", input: des, start: &[], ways: &[] },
@@ -175,9 +162,7 @@ pub(crate) fn run(mut arguments: lexopt::Parser) -> Result<ExitCode> {
                 print!("{HELP}");
                 return Ok(ExitCode::SUCCESS);
             }
-            Long("drawn") => {
-                drawn = Some(arguments.value()?.parse()?);
-            }
+            Long("drawn") => drawn = Some(arguments.value()?.parse()?),
             Long("from") => from = arguments.value()?.parse()?,
             Long("change") => {
                 remedies::changing()?;
@@ -221,7 +206,7 @@ impl Case {
         let ways: Vec<(&str, Vec<&str>)> = STATIC
             .iter()
             .map(from_start)
-            .chain(self.ways.iter().map(|&(name, arguments)| (name, arguments.to_vec())))
+            .chain(self.ways.iter().map(|&(name, arguments)| (name, [START, arguments].concat())))
             .collect();
         let start = [START, self.start].concat();
         let mut fixed = vec![Vec::new(); ways.len()];

@@ -174,23 +174,7 @@ fn case(change: Change) -> Case {
         times: if change == Change::Costs { SLOWER } else { 1.0 },
         seed: 1,
     };
-    Case {
-        net: Net::Serial((0..4).map(Net::Box).collect()),
-        boxes: (0..4).map(plan).collect(),
-        keys: 2,
-        skew: None,
-        workers: 2,
-        capacity: None,
-        quantum: None,
-        unfinished: None,
-        round_robin: false,
-        steal: false,
-        source: None,
-        bursts: None,
-        sink: None,
-        others: 0,
-        fifo_us: 0.0,
-    }
+    Case::plain(Net::Serial((0..4).map(Net::Box).collect()), (0..4).map(plan).collect(), 2)
 }
 
 /// The records in a phase, if phases are counted in records.

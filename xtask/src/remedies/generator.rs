@@ -94,23 +94,8 @@ pub(super) fn planted(seed: u64) -> Planted {
     let mut growing = Growing { chance: &mut chance, boxes: 0, numbers: 0 };
     let net = growing.grown();
     let boxes = (0..growing.boxes).map(|_| plan(&mut chance)).collect();
-    let mut case = Case {
-        net,
-        boxes,
-        keys: chance.between(2, 7),
-        skew: None,
-        workers: 2,
-        capacity: None,
-        quantum: None,
-        unfinished: None,
-        round_robin: chance.one_in(6),
-        steal: false,
-        source: None,
-        bursts: None,
-        sink: None,
-        others: 0,
-        fifo_us: 0.0,
-    };
+    let mut case = Case::plain(net, boxes, chance.between(2, 7));
+    case.round_robin = chance.one_in(6);
     if seed >= LATER {
         let causes = plant_later(&mut case, &mut chance);
         return Planted { case, causes, healthy: false };

@@ -264,6 +264,27 @@ pub(super) struct Case {
 }
 
 impl Case {
+    /// A network on two workers with the default settings, in which nothing is slow on purpose.
+    pub(super) fn plain(net: Net, boxes: Vec<BoxPlan>, keys: u64) -> Case {
+        Case {
+            net,
+            boxes,
+            keys,
+            skew: None,
+            workers: 2,
+            capacity: None,
+            quantum: None,
+            unfinished: None,
+            round_robin: false,
+            steal: false,
+            source: None,
+            bursts: None,
+            sink: None,
+            others: 0,
+            fifo_us: 0.0,
+        }
+    }
+
     /// The file `boxes.plan`.
     pub(super) fn plan(&self) -> String {
         let used = self.net.boxes();

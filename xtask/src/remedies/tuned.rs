@@ -72,21 +72,8 @@ struct Start {
 fn start(seed: u64) -> Start {
     let Planted { case, .. } = planted(seed);
     let plain = |plan: &BoxPlan| BoxPlan { how: How::Compute, times: 1.0, ..plan.clone() };
-    let cured = Case {
-        boxes: case.boxes.iter().map(plain).collect(),
-        net: super::remedy::unplaced(&case.net),
-        skew: None,
-        workers: 2,
-        capacity: None,
-        quantum: None,
-        unfinished: None,
-        round_robin: false,
-        steal: false,
-        source: None,
-        sink: None,
-        others: 0,
-        ..case
-    };
+    let boxes = case.boxes.iter().map(plain).collect();
+    let cured = Case::plain(super::remedy::unplaced(&case.net), boxes, case.keys);
     let mut chance = Chance::new(thalweg_chance::mixed(seed ^ 0x7e57));
     let mut case = cured.clone();
     let mut wrong = Vec::new();

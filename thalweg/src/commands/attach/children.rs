@@ -8,7 +8,7 @@ use thalweg_attach::Identity;
 /// The descendants of a process.
 pub(super) struct Children {
     of: Identity,
-    /// The part of the name of the attachment's memory that tells its processes from others.
+    /// The text that the memory maps of a process contain as long as it has the attachment's memory.
     memory: String,
     /// Children that run another program already, or ran before the process was attached to.
     known: HashSet<(i32, u64)>,

@@ -159,7 +159,7 @@ pub(crate) struct Arguments {
     /// Detach after this time.
     #[arg(long = "for", value_name = "TIME", value_parser = time)]
     lasts: Option<Duration>,
-    /// Measure fewer calls of the functions that cost most, and remove those whose counting alone costs too much, until the rest costs less than this part of one processor.
+    /// Keep the cost of measuring below this part of one processor: of the functions that cost most, fewer calls are measured; a function is removed if counting its calls alone costs too much.
     #[arg(long, value_name = "PERCENT")]
     budget: Option<f64>,
     /// Attach to the programs that child processes begin, too, each with figures of its own.

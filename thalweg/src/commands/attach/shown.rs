@@ -427,27 +427,15 @@ fn place(attachment: &Attachment, address: u64, calls: u64) -> (String, String, 
 /// Prints of how many calls something is missing.
 fn print_without(point: &PointShown, output: &mut Output) -> Result<(), Failure> {
     let Unrecorded { overwritten, without_end } = point.unrecorded;
-    for (calls, why) in [
-        (overwritten, "they came faster than they were read"),
-        (without_end, "exceptions or longjmp left them"),
+    for (calls, what) in [
+        (overwritten, "have no event: they came faster than they were read"),
+        (without_end, "have no event: exceptions or longjmp left them"),
+        (point.kept.without, "were not kept: other threads were writing their records"),
+        (point.now.not_timed, "were not timed: too many were under way"),
     ] {
         if calls > 0 {
-            output.line(&format!("{} calls of {} have no event: {why}", count(calls), point.name))?;
+            output.line(&format!("{} calls of {} {what}", count(calls), point.name))?;
         }
-    }
-    if point.kept.without > 0 {
-        output.line(&format!(
-            "{} calls of {} were not kept: other threads were writing their records",
-            count(point.kept.without),
-            point.name
-        ))?;
-    }
-    if point.now.not_timed > 0 {
-        output.line(&format!(
-            "{} calls of {} were not timed: too many were under way",
-            count(point.now.not_timed),
-            point.name
-        ))?;
     }
     Ok(())
 }
