@@ -67,15 +67,16 @@ fn direction(measures: Measures) -> Option<(bool, f64, String)> {
     let mean = sum / workers;
     if !keeps_rate && saved.is_finite() && saved > 0.02 && most > BUSY {
         let why = format!(
-            "A message takes {:.1} µs, and so much of this is the way of a record.",
-            message_ns / 1e3
+            "A message takes {message_ns:.0} ns, of which the runtime's own work on a record is a good part."
         );
         return Some((true, saved / (1.0 - saved), why));
     }
     if message_ns > COARSE_NS && (keeps_rate || workers > 1.0 && most > BUSY && least < IDLE) {
         let gain = if keeps_rate { 0.3 } else { (most / mean - 1.0).clamp(0.0, 0.5) / 3.0 };
-        let why =
-            format!("A message takes {:.1} ms, so few messages are shared by the workers.", message_ns / 1e6);
+        let why = format!(
+            "A message takes {:.1} ms, so there are few messages for the workers to share.",
+            message_ns / 1e6
+        );
         return Some((false, gain, why));
     }
     None
