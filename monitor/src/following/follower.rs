@@ -41,6 +41,7 @@ const FLOW: &[&str] = &[
     "exec.dispatch_streams",
     "exec.dispatch_used",
     "exec.derived",
+    "exec.instructions_sampled",
     "exec.kept",
     "exec.message_worked",
     "exec.processors_used",

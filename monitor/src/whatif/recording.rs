@@ -9,6 +9,7 @@ use crate::composing::dispatch::{Dispatch, For, Wait, What};
 use crate::decoding::events::{Observation, ThreadSampledDoing};
 use crate::decoding::observation::Run;
 use crate::monitor::{Batch, Moment, Monitor};
+use crate::monitors::INSTRUCTIONS_MIN;
 use crate::report::Report;
 
 /// The maximal number of messages replayed; of a run with more messages, only the beginning is replayed.
@@ -25,7 +26,7 @@ const LOOKS_MIN: u64 = 5;
 const SHARES: f64 = 0.2;
 
 /// A task shares a lock with other tasks if at least this share of its samples shows it asleep for a lock.
-const LOCKED: f64 = 0.05;
+pub(super) const LOCKED: f64 = 0.05;
 
 /// A box counts as sleeping if its thread has a processor for less than this share of its busy time.
 /// [`TICKS_MIN`] is the least number of messages from which it is judged whether they end at regular
@@ -107,6 +108,8 @@ struct TaskLog {
     /// The numbers of samples of the task's thread: of all samples, of those that found it asleep for a lock,
     /// and of those that found it asleep in a read.
     looks: [u64; 3],
+    /// The numbers of sampled instructions, and of those in loops that wait for another thread.
+    instructions: [u64; 2],
 }
 
 impl TaskLog {
@@ -115,6 +118,13 @@ impl TaskLog {
     fn seen(&self, [first, last]: [usize; 2]) -> f64 {
         let asleep: u64 = self.looks[first..=last].iter().sum();
         if self.looks[0] < LOOKS_MIN { 0.0 } else { asleep as f64 / self.looks[0] as f64 }
+    }
+
+    /// The share of its time on a processor in which the task's thread waited for another thread in a loop; 0
+    /// if there were too few samples.
+    fn spins(&self) -> f64 {
+        let [all, spinning] = self.instructions;
+        if all < INSTRUCTIONS_MIN { 0.0 } else { spinning as f64 / all as f64 }
     }
 }
 
@@ -225,6 +235,11 @@ impl Recording {
                     ThreadSampledDoing::Read => task.looks[2] += looks,
                     _ => {}
                 }
+            }
+            Observation::InstructionsSampled(sampled) => {
+                let task = self.tasks.entry(sampled.task).or_default();
+                task.instructions[0] += sampled.samples;
+                task.instructions[1] += sampled.spinning;
             }
             Observation::ThreadUsed(used) => {
                 let own = used.worker >= u64::from(u32::MAX);
@@ -374,10 +389,12 @@ impl Recording {
             None => (1.0, 1.0),
         };
         let messages = script.steps.len().max(script.writes.len());
-        let locked = Some(log.seen([1, 1])).filter(|&part| part >= LOCKED).unwrap_or(0.0).min(0.95);
+        let waits = |part: f64| if part < LOCKED { 0.0 } else { part.min(0.95) };
+        let (asleep, spinning) = (waits(log.seen([1, 1])), waits(log.spins()));
+        let locked = (asleep + (1.0 - asleep) * spinning).min(0.95);
         // The wait for the lock is removed from the costs, so the share of the remaining time on a processor
-        // is greater.
-        let (times, on_processor) = (times * (1.0 - locked), (on_processor / (1.0 - locked)).min(1.0));
+        // is greater if the thread slept in its wait.
+        let (times, on_processor) = (times * (1.0 - locked), (on_processor / (1.0 - asleep)).min(1.0));
         let certain = log.streams_read.len() < 2 || log.waits[0] > log.waits[1];
         Ok(Task {
             name: log.called.name.clone(),
@@ -398,6 +415,8 @@ impl Recording {
             is_placed: log.called.is_placed,
             weight: log.weight(),
             locked,
+            waits: 0.0,
+            spun: if locked > 0.0 { (1.0 - asleep) * spinning / locked } else { 0.0 },
             shares: log.seen([2, 2]) >= SHARES,
             is_paced: log.called.kind == "box"
                 && (log.seen([2, 2]) >= PACED || on_processor < AWAKE && log.paces.are_regular()),
@@ -448,6 +467,7 @@ impl Monitor for Recording {
             "exec.worker_ended",
             "exec.thread_used",
             "exec.thread_sampled",
+            "exec.instructions_sampled",
         ]
     }
 
