@@ -116,7 +116,8 @@ struct Looking {
     allowed: Vec<usize>,
     throttled: Option<Throttled>,
     memory: Option<Memory>,
-    /// When sampling began, and the sampler's processor time at that moment.
+    /// When sampling began, and the sampler's processor time at that moment, with the time that preparations
+    /// have taken since: they are made once for each thread.
     began: u64,
     before_ns: u64,
     looked_at: u64,
@@ -270,7 +271,9 @@ impl Looking {
         // use of processors is counted from that moment on. In a run that is too short to be sampled, nothing
         // is recorded.
         if self.samples.is_none() && self.looks > 0 {
+            let used_ns = affinity::thread_cpu_ns();
             self.samples = self.board.space().and_then(|space| Samples::new(space).ok());
+            self.before_ns += affinity::thread_cpu_ns().saturating_sub(used_ns);
         }
         let Some(samples) = &mut self.samples else { return };
         for sample in self.unsent.drain(..) {
@@ -293,6 +296,7 @@ impl Looking {
         if self.changes.replace(changes) == Some(changes) {
             return;
         }
+        let used_ns = affinity::thread_cpu_ns();
         let mut before = std::mem::take(&mut self.threads);
         for (number, seen) in self.board.threads.all() {
             let thread = before.remove(&number).unwrap_or_else(|| {
@@ -304,6 +308,7 @@ impl Looking {
             });
             self.threads.insert(number, thread);
         }
+        self.before_ns += affinity::thread_cpu_ns().saturating_sub(used_ns);
     }
 
     /// Records how much processor time was used until now.

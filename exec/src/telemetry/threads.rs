@@ -44,32 +44,42 @@ pub(super) struct Seen {
 }
 
 /// The number of dispatches in a [`Trail`], a power of two.
-const TRAIL: usize = 128;
+const TRAIL: usize = 256;
 /// A reader of a trail leaves out this many of the oldest dispatches, which may be overwritten meanwhile.
 const OVERWRITTEN: u64 = 2;
 
 /// A worker's last dispatches in modes metrics and full, by which another thread finds the task in which the
 /// worker was at a certain time. If the worker is fast, the reader may find a wrong task for single times;
 /// readers count, and a few wrong counts do not matter.
-pub(super) struct Trail([Step; TRAIL]);
+pub(super) struct Trail {
+    steps: [Step; TRAIL],
+    /// For each dispatch, when the worker found no further task after it. If the time is not after the
+    /// dispatch's beginning, it belongs to an older dispatch in the same place. These times are rare, and
+    /// therefore apart from the steps.
+    idle_since: [AtomicU64; TRAIL],
+}
 
 /// A dispatch of a worker.
 #[derive(Default)]
 struct Step {
     began: AtomicU64,
     task: AtomicU64,
-    /// When the worker found no further task after this dispatch. If the time is not after `began`, it
-    /// belongs to an older dispatch in the same place.
-    idle_since: AtomicU64,
 }
 
 impl Trail {
     fn new() -> Trail {
-        Trail(std::array::from_fn(|_| Step::default()))
+        Trail {
+            steps: std::array::from_fn(|_| Step::default()),
+            idle_since: std::array::from_fn(|_| AtomicU64::new(0)),
+        }
     }
 
     fn step(&self, dispatch: u64) -> &Step {
-        &self.0[dispatch as usize % TRAIL]
+        &self.steps[dispatch as usize % TRAIL]
+    }
+
+    fn idle_since(&self, dispatch: u64) -> &AtomicU64 {
+        &self.idle_since[dispatch as usize % TRAIL]
     }
 
     /// Notes the beginning of the worker's dispatch with this number.
@@ -82,7 +92,7 @@ impl Trail {
 
     /// Notes that the worker has no task since its dispatch with this number.
     pub(super) fn idles(&self, dispatch: u64, now: u64) {
-        self.step(dispatch).idle_since.store(now, Ordering::Relaxed);
+        self.idle_since(dispatch).store(now, Ordering::Relaxed);
     }
 }
 
@@ -114,7 +124,7 @@ impl Seen {
         let past = |dispatch: u64| {
             let step = self.trail.step(dispatch);
             let began = step.began.load(Ordering::Relaxed);
-            let idle_since = step.idle_since.load(Ordering::Relaxed);
+            let idle_since = self.trail.idle_since(dispatch).load(Ordering::Relaxed);
             let idle_since = if idle_since > began { idle_since } else { u64::MAX };
             (dispatch, Past { began, idle_since, task: step.task.load(Ordering::Relaxed) })
         };
