@@ -50,5 +50,7 @@ fn overwritten_events_of_a_window_are_lost() {
     assert!(none_left.lost > 2000 && none_left.gaps == 1 && !none_left.complete, "{none_left:?}");
     assert!(some_left.events > 40, "{some_left:?}");
     assert!(some_left.lost > 2000 && some_left.gaps == 1 && !some_left.complete, "{some_left:?}");
-    assert_eq!((all_left.events, all_left.lost, all_left.gaps), (20, 0, 0), "{all_left:?}");
+    // The times of events at the edges are rounded to ticks.
+    assert!((19..=21).contains(&all_left.events), "{all_left:?}");
+    assert_eq!((all_left.lost, all_left.gaps), (0, 0), "{all_left:?}");
 }

@@ -279,7 +279,9 @@ export class Graph {
     const busy = used !== null ? `${used.toFixed(2)} ${WORDS.processors}` : shares ? `${WORDS.states[0]} ${share(shares[0])}` : '';
     const service = components.length === 1 && components[0].work.service_ns !== null ? `, ${duration(components[0].work.service_ns)}` : '';
     const many = several ? ` × ${count(components.reduce((sum, component) => sum + component.tasks, 0))}` : '';
-    context.fillText(fitting(context, `${what}${many}  ${busy}${service}`, width - 12), x + 6, y + base + 1.3 * letters);
+    const texts = [`${what}${many}  ${busy}${service}`, `${what}${many}  ${busy}`, busy || `${what}${many}`];
+    const text = texts.find((one) => context.measureText(one).width <= width - 12) || texts[2];
+    context.fillText(fitting(context, text, width - 12), x + 6, y + base + 1.3 * letters);
   }
   /** @param {number} x @param {number} y @returns {number} */
   nodeAt(x, y) {
