@@ -20,7 +20,7 @@ pub(super) fn asleep_part(account: Option<&BusyAccount>) -> Option<f64> {
 }
 
 /// The share of busy time in which the thread waited in a loop for another thread, if known.
-pub(super) fn spinning_part(account: Option<&BusyAccount>) -> Option<f64> {
+pub(crate) fn spinning_part(account: Option<&BusyAccount>) -> Option<f64> {
     let account = account.filter(|account| account.total_ns() > 0.0)?;
     Some(account.spinning_ns? / account.total_ns())
 }

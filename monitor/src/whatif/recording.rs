@@ -22,6 +22,8 @@ const BETWEEN_MAX_NS: f64 = 20_000.0;
 
 /// The least number of samples from which a thread is judged by its samples.
 const LOOKS_MIN: u64 = 5;
+/// The number of samples of a task's instructions that count as much as all those of its component.
+const INSTRUCTIONS_FEW: f64 = 20.0;
 /// A task depends on a shared resource if this share of its samples shows it asleep for a lock or a read.
 const SHARES: f64 = 0.2;
 
@@ -121,10 +123,15 @@ impl TaskLog {
     }
 
     /// The share of its time on a processor in which the task's thread waited for another thread in a loop; 0
-    /// if there were too few samples.
-    fn spins(&self) -> f64 {
-        let [all, spinning] = self.instructions;
-        if all < INSTRUCTIONS_MIN { 0.0 } else { spinning as f64 / all as f64 }
+    /// if there were too few samples. The fewer samples there are of the task, the more counts the share of
+    /// all tasks of its component, whose numbers of samples are `of_component`.
+    fn spins(&self, of_component: [u64; 2]) -> f64 {
+        let [all, spinning] = of_component.map(|count| count as f64);
+        if of_component[0] < INSTRUCTIONS_MIN {
+            return 0.0;
+        }
+        let [own, own_spinning] = self.instructions.map(|count| count as f64);
+        (own_spinning + INSTRUCTIONS_FEW * spinning / all) / (own + INSTRUCTIONS_FEW)
     }
 }
 
@@ -349,6 +356,11 @@ impl Recording {
         ids.sort_unstable();
         let mut numbers: HashMap<u32, u32> = HashMap::new();
         let mut model = Model { tasks: Vec::new(), streams: Vec::new(), runtime };
+        let mut instructions: HashMap<u64, [u64; 2]> = HashMap::new();
+        for log in self.tasks.values() {
+            let of_site = instructions.entry(log.site).or_default();
+            of_site.iter_mut().zip(log.instructions).for_each(|(sum, more)| *sum += more);
+        }
         for id in ids {
             let log = &self.tasks[&id];
             let mut script = log.script.clone();
@@ -364,7 +376,8 @@ impl Recording {
                     model.streams.len() as u32 - 1
                 });
             }
-            model.tasks.push(self.task(id, log, script)?);
+            let of_component = instructions.get(&log.site).copied().unwrap_or_default();
+            model.tasks.push(self.task(id, log, script, log.spins(of_component))?);
         }
         model.runtime.between_ns = self.between.0 / self.between.1.max(1) as f64;
         model.runtime.wake_ns = self.wakes.each_ref().map(|samples| median(samples));
@@ -372,7 +385,7 @@ impl Recording {
         Ok(model)
     }
 
-    fn task(&self, id: u64, log: &TaskLog, script: Script) -> Result<Task, String> {
+    fn task(&self, id: u64, log: &TaskLog, script: Script, spins: f64) -> Result<Task, String> {
         let reads_nothing = script.steps.iter().all(|step| step.input == NOTHING);
         if log.own_thread && reads_nothing && log.called.kind != "source" {
             return Err(format!(
@@ -390,7 +403,7 @@ impl Recording {
         };
         let messages = script.steps.len().max(script.writes.len());
         let waits = |part: f64| if part < LOCKED { 0.0 } else { part.min(0.95) };
-        let (asleep, spinning) = (waits(log.seen([1, 1])), waits(log.spins()));
+        let (asleep, spinning) = (waits(log.seen([1, 1])), waits(spins));
         let locked = (asleep + (1.0 - asleep) * spinning).min(0.95);
         // The wait for the lock is removed from the costs, so the share of the remaining time on a processor
         // is greater if the thread slept in its wait.

@@ -18,7 +18,7 @@ use super::recording::LOCKED;
 use super::replay::replay;
 use super::{Predicted, Replayed, WhatIf, interval, refusal};
 use crate::report::{self, BusyAccount, Report, State, component_of};
-use crate::verdict::{account_is_sure, is_source};
+use crate::verdict::{account_is_sure, is_source, spinning_part};
 
 /// The greatest share of the run's time that the bottleneck may leave unexplained.
 const UNEXPLAINED: f64 = 0.25;
@@ -169,7 +169,9 @@ fn modelled(
     };
     let asleep = part(|account| account.asleep.total_ns());
     let locked = part(|account| account.asleep.lock_ns);
-    let spins = part(|account| account.spinning_ns.unwrap_or(0.0)).min(0.95);
+    // Of a task with few samples, the share of its component is known better.
+    let of_component = || report.components.iter().find(|of| of.path == component)?.work.account.as_ref();
+    let spins = spinning_part(account).or_else(|| spinning_part(of_component())).unwrap_or(0.0).min(0.95);
     let spins = if spins < LOCKED { 0.0 } else { spins };
     let reads = part(|account| account.asleep.read_ns);
     // If a source runs at the pace of its outside input, the model contains the source's wait for this input.
