@@ -77,6 +77,14 @@ impl Action {
         keys.join(", ")
     }
 
+    /// The key under which only an action with the same values is remembered.
+    pub fn exact_key(&self) -> String {
+        let values = self.values();
+        let mut values: Vec<&str> = values.split(' ').collect();
+        values.sort_unstable();
+        values.join(" ")
+    }
+
     /// The action that undoes this one.
     pub fn inverse(&self) -> Action {
         let back = |change: &Change| Change { from: change.to, to: change.from, ..change.clone() };
@@ -151,5 +159,7 @@ mod tests {
         assert_eq!(Action::read("a=x", "a=2"), None);
         assert_eq!(action.key(), "exec.quantum up, mapping");
         assert_eq!(action.inverse().key(), "exec.quantum down, mapping");
+        assert_eq!(action.inverse().inverse().exact_key(), action.exact_key());
+        assert_ne!(action.inverse().exact_key(), action.exact_key());
     }
 }

@@ -15,7 +15,8 @@
 //! ([`Policy`]). One trial costs at most its own time, so the flow over a whole run is at least `1 − 1 % −
 //! (0.5 s + one trial) / time` of what it would have been without the tuner, provided that the former value
 //! brings back the former rate (a run with hysteresis may stay slower than it was). The inverse of a kept
-//! action counts as failed, so two values never alternate.
+//! action counts as failed, so two values never alternate. Mappings have many values, so only the mapping
+//! before counts as failed, and the next one may be better still.
 
 mod comparison;
 mod decision;
@@ -122,6 +123,9 @@ struct Watch {
 /// may be worse than those before the change.
 const WATCHED: usize = 3;
 const WATCHED_LOSS: f64 = 0.05;
+
+/// After this many consecutive windows without a measurement, the log says so.
+const BLIND_RECORDED: usize = 8;
 
 /// An action that did not help, and when it may be tried again.
 #[derive(Clone, Copy, Debug)]
@@ -296,6 +300,10 @@ impl Controller {
     /// because it cannot be judged.
     fn blind(&mut self) -> Order {
         self.blind += 1;
+        if self.blind == BLIND_RECORDED && self.trial.is_none() {
+            let why = format!("the {} cannot be measured: nothing is tried until it can", self.goal);
+            self.record(What::Changed, None, None, why);
+        }
         match self.trial.take_if(|_| self.blind >= self.policy.blind_max) {
             Some(trial) => self.take_back(trial, "what it brings could not be measured".to_owned()),
             None => Order::Wait,
@@ -377,9 +385,12 @@ impl Controller {
     fn best(&self, candidates: Vec<Candidate>) -> Option<Candidate> {
         let hoped =
             |candidate: &Candidate| candidate.gain * self.trust.get(&candidate.model).copied().unwrap_or(1.0);
+        let rests = |key: &str| {
+            let failure = self.failures.get(key);
+            failure.is_some_and(|it| it.regime == self.era && self.last < it.until)
+        };
         let may = |candidate: &Candidate| {
-            let rests = self.failures.get(&candidate.action.key());
-            let rests = rests.is_some_and(|it| it.regime == self.era && self.last < it.until);
+            let rests = rests(&candidate.action.key()) || rests(&candidate.action.exact_key());
             let names = candidate.action.changes.iter().map(|change| change.knob.name());
             !rests
                 && !candidate.action.changes.is_empty()
@@ -481,7 +492,10 @@ impl Controller {
         let action = candidate.action.clone();
         self.watch = Some(Watch { action: action.clone(), former: scores.former(), scores: Vec::new() });
         self.failures.remove(&action.key());
-        self.fail(&action.inverse().key());
+        // A move in the other direction is a move, too.
+        let inverse = action.inverse();
+        let back = if inverse.key() == action.key() { inverse.exact_key() } else { inverse.key() };
+        self.fail(&back);
         let why = format!("it gains {gain}; expected were {}", percent(candidate.gain));
         self.record(What::Kept, Some(&candidate), Some(gain), why);
         self.kept.push(action.clone());

@@ -226,7 +226,7 @@ fn why(problem: &Problem, present: &[u32], places: &[u32]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::window::WorkerIn;
+    use super::super::window::{Progress, WorkerIn};
     use super::*;
 
     /// A chain of tasks that alternate between two workers, behind a source that waits for room.
@@ -300,6 +300,18 @@ mod tests {
         assert!((gain / wanted - 1.0).abs() < 0.02, "{gain}, not {wanted}");
         window.streams.extend([stream(99, 2), stream(99, 3), stream(99, 4)]);
         assert!(promised(&window) < gain, "{}", promised(&window));
+    }
+
+    #[test]
+    fn the_latency_is_known_although_streams_are_empty() {
+        let window = Window { held: 0.0, ..chain(&[0.3, 0.2], [0.3, 0.2]) };
+        let of = |window: &Window| window.seen(1.0, Progress::Tasks, 0.0).latency;
+        // A hundred messages a second leave, and on average half a message is worked on; what the source makes
+        // is not in the network yet.
+        let window = Window { made: 100.0, ..window };
+        assert!((of(&window) - 0.005).abs() < 1e-9, "{}", of(&window));
+        let waiting = Window { held: 2.0, ..window };
+        assert!((of(&waiting) - 0.025).abs() < 1e-9, "{}", of(&waiting));
     }
 
     #[test]

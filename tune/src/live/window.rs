@@ -189,14 +189,20 @@ impl Window {
         Seen {
             rate,
             processors: self.processors,
-            // By Little's law the latency is the number of messages in the network divided by the rate at
-            // which they leave.
-            latency: self.held / rate,
+            // By Little's law the latency is the number of messages in the network, in streams and in tasks
+            // that work on them, divided by the rate at which they leave.
+            latency: (self.held + self.worked_on()) / rate,
             memory: self.memory,
             held: self.held,
             shift,
             ..Seen::nothing(at, self.lasted)
         }
+    }
+
+    /// The mean number of messages that tasks work on at the same time. A source's message enters the network
+    /// only when the source has written it.
+    fn worked_on(&self) -> f64 {
+        self.tasks.iter().filter(|task| task.kind != "source").map(|task| task.busy).sum()
     }
 
     /// The fraction of the work that each component does.
