@@ -122,6 +122,13 @@ impl TaskLog {
         if self.looks[0] < LOOKS_MIN { 0.0 } else { asleep as f64 / self.looks[0] as f64 }
     }
 
+    /// Whether the task reads its inputs in an order that it keeps: it waits for one of several inputs rather
+    /// than for any of them. The task at a feedback's begin keeps no order, even if its waits look so because
+    /// one of its two inputs always has messages.
+    fn reads_in_order(&self) -> bool {
+        self.streams_read.len() < 2 || self.called.kind != "feedback" && self.waits[0] > self.waits[1]
+    }
+
     /// The share of its time on a processor in which the task's thread waited for another thread in a loop; 0
     /// if there were too few samples. The fewer samples there are of the task, the more counts the share of
     /// all tasks of its component, whose numbers of samples are `of_component`.
@@ -408,12 +415,11 @@ impl Recording {
         // The wait for the lock is removed from the costs, so the share of the remaining time on a processor
         // is greater if the thread slept in its wait.
         let (times, on_processor) = (times * (1.0 - locked), (on_processor / (1.0 - asleep)).min(1.0));
-        let certain = log.streams_read.len() < 2 || log.waits[0] > log.waits[1];
         Ok(Task {
             name: log.called.name.clone(),
             component: log.called.component.clone(),
             place: worker.map_or(Place::OwnThread, |worker| Place::Worker(worker as usize)),
-            reads: if certain { Reads::AsRecorded } else { Reads::Any },
+            reads: if log.reads_in_order() { Reads::AsRecorded } else { Reads::Any },
             script: Arc::new(script),
             times,
             on_processor,
@@ -621,5 +627,21 @@ mod tests {
         observed(&mut recording, "box");
         let why = recording.model(Runtime::default()).expect_err("it is a program");
         assert!(why.starts_with("in gets its messages past the streams"), "{why}");
+    }
+
+    #[test]
+    fn a_feedback_keeps_no_order() {
+        let log = |kind: &str, waits: [u64; 2]| TaskLog {
+            called: Called { kind: kind.to_owned(), ..Called::default() },
+            streams_read: HashSet::from([1, 2]),
+            waits,
+            ..TaskLog::default()
+        };
+        assert!(log("parallel", [5, 1]).reads_in_order());
+        assert!(!log("parallel", [1, 5]).reads_in_order());
+        assert!(!log("feedback", [5, 1]).reads_in_order());
+        // A task with one input reads it as it was recorded.
+        let one = TaskLog { streams_read: HashSet::from([1]), ..log("feedback", [0, 0]) };
+        assert!(one.reads_in_order());
     }
 }
