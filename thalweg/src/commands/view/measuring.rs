@@ -333,9 +333,10 @@ impl Screen {
         }
         let begun = Instant::now();
         let mut alive_at = begun;
-        let is_archived = follower.feed().spaces().iter().any(|space| {
-            space.writers().is_ok_and(|writers| writers.iter().any(|writer| writer.archived))
-        });
+        let is_archived =
+            follower.feed().spaces().iter().any(|space| {
+                space.writers().is_ok_and(|writers| writers.iter().any(|writer| writer.archived))
+            });
         while !self.has_viewers() && follower.is_running() {
             thread::sleep(LOOK_EVERY);
             if alive_at.elapsed() >= ALIVE_EVERY {
