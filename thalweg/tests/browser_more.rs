@@ -399,3 +399,128 @@ fn nets_fold_and_unfold_by_keys_and_by_a_double_click() {
     assert_eq!(browser.value(nodes).as_u64(), Some(unfolded));
     assert!(browser.troubles().is_empty(), "{:#?}", browser.troubles());
 }
+
+/// Records the texts that the drawing of the network consists of, each with its place and its size in pixels
+/// of the page, and returns them with the places of the boxes.
+const DRAWN: &str = "(() => {
+    const { graph } = window.thalweg;
+    const texts = [];
+    const { fillText } = CanvasRenderingContext2D.prototype;
+    CanvasRenderingContext2D.prototype.fillText = function (text, x, y) {
+        const { a, e, f } = this.getTransform();
+        const ratio = graph.canvas.width / graph.canvas.clientWidth;
+        const size = (parseFloat(this.font.match(/([0-9.]+)px/)[1]) * a) / ratio;
+        const left = (x * a + e) / ratio;
+        const bottom = (y * a + f) / ratio;
+        if (this.canvas === graph.canvas) texts.push({ text, size, left, bottom, top: bottom - size, right: left + (this.measureText(text).width * a) / ratio });
+        fillText.call(this, text, x, y);
+    };
+    graph.draw();
+    CanvasRenderingContext2D.prototype.fillText = fillText;
+    const boxes = graph.network.nodes.map((node) => {
+        const [{ x, y }, scale] = [graph.placeOf(node), graph.scale];
+        const [left, top] = [graph.x + x * scale, graph.y + y * scale];
+        return { path: node.path, left, top, right: left + node.width * scale, bottom: top + node.height * scale };
+    });
+    return { texts, boxes, bands: graph.bands.length, width: graph.canvas.clientWidth, height: graph.canvas.clientHeight };
+})()";
+
+/// A box of the network's drawing, or a text in it.
+#[derive(Clone, Debug, serde::Deserialize)]
+struct Part {
+    #[serde(default, alias = "path")]
+    text: String,
+    #[serde(default)]
+    size: f64,
+    left: f64,
+    top: f64,
+    right: f64,
+    bottom: f64,
+}
+
+impl Part {
+    fn meets(&self, other: &Part) -> bool {
+        self.left < other.right
+            && other.left < self.right
+            && self.top < other.bottom
+            && other.top < self.bottom
+    }
+
+    fn holds(&self, other: &Part) -> bool {
+        self.left <= other.left
+            && other.right <= self.right
+            && self.top <= other.top
+            && other.bottom <= self.bottom
+    }
+}
+
+/// Checks that the network shown can be read: the boxes lie apart and in the picture, letters are large
+/// enough, names lie in their boxes, no figure is cut. Returns the number of bands and the cut names' boxes.
+fn check_network(browser: &mut Browser) -> (u64, Vec<Part>) {
+    let drawn = browser.value(DRAWN);
+    let parts = |key: &str| serde_json::from_value::<Vec<Part>>(drawn[key].clone()).expect("places");
+    let (texts, boxes) = (parts("texts"), parts("boxes"));
+    let [width, height] = ["width", "height"].map(|key| drawn[key].as_f64().expect("a size"));
+    let canvas = Part { text: String::new(), size: 0.0, left: 0.0, top: 0.0, right: width, bottom: height };
+    for (n, of) in boxes.iter().enumerate() {
+        assert!(canvas.holds(of), "{of:?} lies in no picture of {width} by {height}");
+        let over = boxes[..n].iter().find(|other| of.meets(other));
+        assert!(over.is_none(), "{of:?} lies over {over:?}");
+    }
+    for text in &texts {
+        assert!(text.size > 10.99, "{text:?} is too small");
+    }
+    let mut cut = Vec::new();
+    for of in &boxes {
+        let inside: Vec<&Part> = texts.iter().filter(|text| of.meets(text)).collect();
+        assert!(inside.iter().all(|text| of.holds(text)), "{of:?}: {inside:?}");
+        let (name, details) = inside.split_first().expect("a name");
+        let name = name.text.trim_start_matches("▲ ");
+        assert!(details.len() <= 1 && details.iter().all(|text| !text.text.contains('…')), "{details:?}");
+        if let Some((begin, end)) = name.split_once('…') {
+            assert!(of.text.starts_with(begin) && of.text.ends_with(end), "{name} is not {}", of.text);
+            cut.push(of.clone());
+        } else {
+            assert_eq!(name, of.text);
+        }
+    }
+    (drawn["bands"].as_u64().expect("a number"), cut)
+}
+
+#[test]
+#[ignore = "needs a browser: cargo xtask test --only pictures"]
+fn a_wide_network_is_drawn_in_bands_that_can_be_read() {
+    let Some(mut browser) = browser("a_wide_network_is_drawn_in_bands") else { return };
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let filters = ["[{<n>} -> {<n = n + 1>}]"; 9].join(" .. ");
+    let inner = "a_net_with_a_name_that_no_box_of_the_drawing_has_room_for";
+    let net = write(
+        folder.path(),
+        "wide.snet",
+        &format!("net wide {{ net {inner} connect {filters}; }} connect {inner} .. {filters};"),
+    );
+    let (space, file) = (folder.path().join("space"), folder.path().join("page.html"));
+    let path = space.to_str().expect("UTF-8");
+    let run = program::run(&[&net, "--monitor", "full", "--keep", "--space", path], "{\"<n>\": 1}\n");
+    assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
+    html(&space, &file);
+    let size = json!({ "width": 1280, "height": 1000, "deviceScaleFactor": 1, "mobile": false });
+    browser.call("Emulation.setDeviceMetricsOverride", size);
+    browser.open_file(&file);
+    let (bands, cut) = check_network(&mut browser);
+    assert!(bands > 1 && cut.len() >= 9, "{bands} bands, {} names cut", cut.len());
+    // A cut name is whole in the title of the box that is pointed at, and in its description.
+    for of in &cut {
+        browser.value(&format!(
+            "(() => {{ const {{ canvas }} = window.thalweg.graph; const at = canvas.getBoundingClientRect(); \
+             canvas.dispatchEvent(new PointerEvent('pointermove', {{ clientX: at.left + {}, clientY: at.top + {}, bubbles: true }})); }})()",
+            of.left + 5.0,
+            of.top + 5.0
+        ));
+        assert_eq!(browser.text("window.thalweg.graph.canvas.title"), of.text);
+        assert!(browser.text("document.getElementById('graph-said').textContent").contains(&of.text));
+    }
+    browser.open_file(&constant_page(folder.path(), |_| {}));
+    check_network(&mut browser);
+    assert!(browser.troubles().is_empty(), "{:#?}", browser.troubles());
+}

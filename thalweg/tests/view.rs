@@ -329,6 +329,58 @@ fn a_window_whose_events_are_overwritten_is_drawn_in_sums() {
     reading.join().expect("all was read");
 }
 
+#[test]
+fn without_viewers_no_events_are_read_and_the_next_viewer_sees_the_present() {
+    let net = "net first connect [{<n>} -> {<n = n + 1>}] .. [{<n>} -> {<n = n + 1>}];";
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let mut run = Run::start_in(folder, net, &["--monitor", "full", "--quantum", "1"]);
+    let mut output = run.child.stdout.take().expect("piped");
+    let reading = std::thread::spawn(move || {
+        let _ = std::io::copy(&mut output, &mut std::io::sink());
+    });
+    feed(&mut run, 100);
+    at_rest(&run, 100);
+    let view = View::start(&run.space(), &["--window", "300ms"]);
+    let page = || json(&view.body("/page.json"));
+    assert_eq!(page()["timeline"]["gaps"].as_array().map(Vec::len), Some(0));
+    // The worker's element holds fewer events than these messages make.
+    feed(&mut run, 100_000);
+    at_rest(&run, 100_100);
+    let host = format!("127.0.0.1:{}", view.port());
+    let mut events = TcpStream::connect(&host).expect("it listens");
+    let line = format!("GET /events?token={} HTTP/1.1\r\nHost: {host}\r\n\r\n", view.token());
+    events.write_all(line.as_bytes()).expect("it reads");
+    let viewer = std::thread::spawn(move || std::io::copy(&mut events, &mut std::io::sink()));
+    let until = Instant::now() + Duration::from_secs(60);
+    let read = |page: &Value| page["report"]["throughput"]["messages_in"].as_u64();
+    // The overwritten events are a gap in the timeline, and do not count in the window of the figures.
+    let gap = loop {
+        let page = page();
+        if let Some(gap) = page["timeline"]["gaps"].get(0) {
+            break gap["lost"].as_u64().expect("a count");
+        }
+        assert!(Instant::now() < until, "no gap: {}", page["report"]["window"]);
+    };
+    assert!(gap > 10_000, "{gap} events are in the gap");
+    while read(&page()) != Some(0) {
+        assert!(Instant::now() < until, "messages are read in a window in which the run rests");
+    }
+    feed(&mut run, 50);
+    loop {
+        let page = page();
+        assert_eq!(page["report"]["window"]["lost"], 0);
+        if read(&page) > Some(0) {
+            break;
+        }
+        assert!(Instant::now() < until, "no message is seen");
+    }
+    drop(run.child.stdin.take());
+    run.end(0);
+    reading.join().expect("all was read");
+    drop(view);
+    let _ = viewer.join();
+}
+
 /// Whether two figures, or all figures of two objects, are the same within a tolerance. Counts are equal.
 /// Times may differ by one bucket of a histogram (up to 0.4 %): the rate of the clock is measured more
 /// exactly with time, and a quantile may pass a bucket's edge.

@@ -266,22 +266,28 @@ export class Graph {
     const letters = Math.max(12, LETTERS / this.scale);
     const room = height - 12;
     if (1.2 * letters > room) return;
-    const hasDetails = 2.5 * letters <= room;
+    const small = Math.max(11, LETTERS / this.scale);
+    const hasDetails = 1.25 * (letters + small) <= room;
     context.fillStyle = colour.ink;
     context.font = `600 ${letters}px system-ui, sans-serif`;
-    const base = hasDetails ? 1.4 * letters : (room + 0.7 * letters) / 2;
+    const base = hasDetails ? (room - 1.25 * small + 0.7 * letters) / 2 : (room + 0.7 * letters) / 2;
     context.fillText(fitting(context, (limits ? '▲ ' : '') + node.path, width - 12), x + 6, y + base);
     if (!hasDetails) return;
     context.fillStyle = colour.faint;
-    context.font = `${letters - 1}px system-ui, sans-serif`;
-    const what = components.length === 1 ? components[0].kind : `${components.length} ${WORDS.tabs.components.toLowerCase()}`;
-    const used = several ? this.app.processorsOf(components) : null;
+    context.font = `${small}px system-ui, sans-serif`;
+    const text = this.details(components, shares).find((one) => context.measureText(one).width <= width - 12);
+    if (text) context.fillText(text, x + 6, y + base + 1.3 * small);
+  }
+  /** The second line in a node, from the longest to the shortest: of a line without room a part is left out, and no figure is cut.
+   * @param {any[]} components @param {number[]|null} shares @returns {string[]} */
+  details(components, shares) {
+    const tasks = components.reduce((sum, component) => sum + component.tasks, 0);
+    const used = tasks > 1 ? this.app.processorsOf(components) : null;
     const busy = used !== null ? `${used.toFixed(2)} ${WORDS.processors}` : shares ? `${WORDS.states[0]} ${share(shares[0])}` : '';
     const service = components.length === 1 && components[0].work.service_ns !== null ? `, ${duration(components[0].work.service_ns)}` : '';
-    const many = several ? ` × ${count(components.reduce((sum, component) => sum + component.tasks, 0))}` : '';
-    const texts = [`${what}${many}  ${busy}${service}`, `${what}${many}  ${busy}`, busy || `${what}${many}`];
-    const text = texts.find((one) => context.measureText(one).width <= width - 12) || texts[2];
-    context.fillText(fitting(context, text, width - 12), x + 6, y + base + 1.3 * letters);
+    const what = components.length === 1 ? components[0].kind : `${components.length} ${WORDS.tabs.components.toLowerCase()}`;
+    const many = `${what}${tasks > 1 ? ` × ${count(tasks)}` : ''}`;
+    return [`${many}  ${busy}${service}`, `${many}  ${busy}`, busy, many].map((text) => text.trim());
   }
   /** @param {number} x @param {number} y @returns {number} */
   nodeAt(x, y) {
@@ -294,6 +300,7 @@ export class Graph {
   /** @param {number} n */
   describe(n) {
     const node = this.network.nodes[n];
+    this.canvas.title = node ? node.path : '';
     if (!node) { byId('graph-said').textContent = ''; return; }
     const shares = this.shares(node);
     const states = shares ? WORDS.states.map((word, state) => `${word} ${share(shares[state])}`).join(', ') : WORDS.unknown;

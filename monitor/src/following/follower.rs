@@ -337,10 +337,15 @@ impl<'m, F: Feed> Follower<'m, F> {
     /// Reads the events that exist now; returns their number. Events that a live process records meanwhile
     /// are left for the next poll.
     pub fn poll(&mut self) -> u64 {
+        self.look();
+        self.poll_events()
+    }
+
+    /// Finds out whether the processes still live. Reads no events.
+    pub fn look(&mut self) {
         for (part, reader) in self.parts.iter_mut().zip(self.feed.spaces()) {
             part.alive = reader.is_alive();
         }
-        self.poll_events()
     }
 
     /// Reads the events that exist now, as [`Follower::poll`] does, but does not find out whether the

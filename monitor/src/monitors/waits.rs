@@ -438,6 +438,9 @@ fn word(what: For) -> &'static str {
 /// The waits whose tasks can never continue: each task of these waits for one particular stream, and for a
 /// task that is among them. A task that waits for any of several streams, or for an unknown task, may be
 /// woken from outside the circle.
+///
+/// Two tasks at both ends of one stream are no such circle, because a stream is never full and empty at once:
+/// one of them was woken, and records this only when its dispatch ends.
 fn stuck(waits: &[Going]) -> Vec<Going> {
     let of_task: HashMap<u64, &Going> =
         waits.iter().filter(|going| going.wait.certain).map(|going| (going.wait.task, going)).collect();
@@ -454,7 +457,8 @@ fn stuck(waits: &[Going]) -> Vec<Going> {
         let Some(begin) = at.filter(|going| seen[&going.wait.task] == first.wait.task) else { continue };
         let begin = way.iter().position(|going| going.wait.task == begin.wait.task);
         let circle = begin.map_or(&[][..], |begin| &way[begin..]);
-        if circle.iter().any(|going| going.wait.what == For::Room) {
+        let is_one_stream = matches!(circle, [one, other] if one.wait.stream == other.wait.stream);
+        if !is_one_stream && circle.iter().any(|going| going.wait.what == For::Room) {
             circles.extend(circle.iter().map(|going| **going));
         }
     }
@@ -480,5 +484,8 @@ mod tests {
         assert_eq!(tasks(&[room(1, 2), room(2, 3), room(3, 4)]), [] as [u64; 0]);
         assert_eq!(tasks(&[room(1, 2), going(2, 1, For::Input, false)]), [] as [u64; 0]);
         assert_eq!(tasks(&[room(1, 2), input(2, 1), room(7, 8), room(8, 7)]), [1, 2, 7, 8]);
+        let mut woken = input(2, 1);
+        woken.wait.stream = 10;
+        assert_eq!(tasks(&[room(1, 2), woken, room(7, 8), room(8, 7)]), [7, 8]);
     }
 }

@@ -31,6 +31,8 @@ const MANY: u64 = 10_000;
 /// The interval at which the server finds out whether the run's process lives, which takes as long as to read
 /// and analyse a hundred events.
 const ALIVE_EVERY: Duration = Duration::from_secs(1);
+/// The longest window of the first report after a time without viewers, in which no events were read.
+const WINDOW_FIRST: Duration = Duration::from_millis(500);
 /// The interval at which the server finds out how much processor time it has taken.
 const SPENT_EVERY: Duration = Duration::from_secs(1);
 
@@ -262,9 +264,14 @@ impl Screen {
         follower.poll();
         *self.measured.known() = Known::Live(lanes.clone());
         let mut page: Option<Page> = None;
-        let mut window_began = Instant::now();
+        let mut window_ends = Instant::now() + self.window;
         let mut alive_at = Instant::now();
         loop {
+            if page.is_some() && self.wait_for_viewers(&mut follower) {
+                follower.poll();
+                follower.restart();
+                window_ends = Instant::now() + self.window.min(WINDOW_FIRST);
+            }
             let running = follower.is_running();
             let mut taken = match alive_at.elapsed() >= ALIVE_EVERY {
                 true => {
@@ -273,25 +280,22 @@ impl Screen {
                 }
                 false => follower.poll_events(),
             };
-            let is_over = window_began.elapsed() >= self.window;
-            let is_wanted = page.is_none() || self.measured.viewers.load(Ordering::Relaxed) > 0 || !running;
-            if is_wanted {
-                match &mut page {
-                    // Before a window is complete only the timeline is updated: figures of a shorter time
-                    // would jump, and cost processor time.
-                    Some(page) if running && !is_over => {
-                        lanes.go_on();
-                        let timeline = lanes.page(&Clocks::of(follower.feed()));
-                        self.go_on(page, timeline, follower.feed());
-                    }
-                    _ => {
-                        if let Ok(report) = follower.report() {
-                            let text = text::plain(&report, View { top: TOP, sort: Sort::Load });
-                            let mut next = Page::of(report, text, lanes.page(&Clocks::of(follower.feed())));
-                            next.settings = page::settings(follower.feed());
-                            self.show(&next, running);
-                            page = Some(next);
-                        }
+            let is_over = Instant::now() >= window_ends;
+            match &mut page {
+                // Before a window is complete only the timeline is updated: figures of a shorter time would
+                // jump, and cost processor time.
+                Some(page) if running && !is_over => {
+                    lanes.go_on();
+                    let timeline = lanes.page(&Clocks::of(follower.feed()));
+                    self.go_on(page, timeline, follower.feed());
+                }
+                _ => {
+                    if let Ok(report) = follower.report() {
+                        let text = text::plain(&report, View { top: TOP, sort: Sort::Load });
+                        let mut next = Page::of(report, text, lanes.page(&Clocks::of(follower.feed())));
+                        next.settings = page::settings(follower.feed());
+                        self.show(&next, running);
+                        page = Some(next);
                     }
                 }
             }
@@ -300,7 +304,7 @@ impl Screen {
             }
             if is_over {
                 follower.restart();
-                window_began = Instant::now();
+                window_ends = Instant::now() + self.window;
             }
             let until = Instant::now() + self.every;
             loop {
@@ -314,6 +318,36 @@ impl Screen {
                 taken = follower.poll_events();
             }
         }
+    }
+
+    fn has_viewers(&self) -> bool {
+        self.measured.viewers.load(Ordering::Relaxed) > 0
+    }
+
+    /// Waits until there is a viewer or the run has ended. Meanwhile no events are read, except those of an
+    /// archive, which would all have to be read later. Returns whether this took longer than a window while
+    /// the run goes on.
+    fn wait_for_viewers(&self, follower: &mut Follower<'_>) -> bool {
+        if self.has_viewers() {
+            return false;
+        }
+        let begun = Instant::now();
+        let mut alive_at = begun;
+        let is_archived =
+            follower.feed().spaces().iter().any(|space| {
+                space.writers().is_ok_and(|writers| writers.iter().any(|writer| writer.archived))
+            });
+        while !self.has_viewers() && follower.is_running() {
+            thread::sleep(LOOK_EVERY);
+            if alive_at.elapsed() >= ALIVE_EVERY {
+                alive_at = Instant::now();
+                follower.look();
+                if is_archived {
+                    follower.poll_events();
+                }
+            }
+        }
+        begun.elapsed() >= self.window && follower.is_running()
     }
 
     /// Sends a page: a viewer that has the previous page gets only the changes.
