@@ -14,15 +14,28 @@ use crate::tracer::{Stopped, Waited, traced};
 use std::time::Duration;
 
 /// The result of restoring.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Restored {
     /// The number of functions and variables that were restored.
     pub changes: usize,
+    /// The addresses of the functions and variables that were restored, not those of children. A variable to
+    /// which the program has given another value is not among them.
+    pub put_back: Vec<u64>,
     /// Bytes of memory that stay in the target, because threads still execute there; no code jumps to it any
     /// more.
     pub bytes_left: u64,
     /// The longest time for which the target's threads were stopped.
     pub stopped: Duration,
+}
+
+impl Restored {
+    /// Adds what a later attempt has restored.
+    pub(crate) fn and(&mut self, later: Restored) {
+        self.changes += later.changes;
+        self.put_back.extend(later.put_back);
+        self.stopped = self.stopped.max(later.stopped);
+        self.bytes_left = later.bytes_left;
+    }
 }
 
 /// The state of an order while its call runs.
@@ -42,12 +55,6 @@ pub(crate) const ALONE: [Duration; 6] = [
 /// The number of passes over children of the target that still have the attachment's memory.
 const GENERATIONS: usize = 8;
 
-/// The result of an attempt to restore a process.
-enum Try {
-    Done(usize, Duration),
-    /// Threads execute in the memory that is to be freed.
-    Occupied(usize, Duration, u64),
-}
 
 /// Undoes all changes of a process, and of the children that it has forked since. Tries for `patience` to
 /// free the memory.
@@ -102,21 +109,12 @@ fn one(process: &Process, patience: Duration) -> Result<Restored, Error> {
             return Ok(Restored { bytes_left: 0, ..restored });
         }
         match result {
-            Ok(Try::Done(changes, stopped)) => {
-                restored.changes += changes;
-                restored.stopped = restored.stopped.max(stopped);
-                restored.bytes_left = 0;
+            Ok(once) => {
+                restored.and(once);
                 // A system call that the killed process had started in a thread may have made a mapping after
                 // the last check.
-                if Found::in_target(process)?.is_none() {
-                    return Ok(restored);
-                }
-            }
-            Ok(Try::Occupied(changes, stopped, bytes)) => {
-                restored.changes += changes;
-                restored.stopped = restored.stopped.max(stopped);
-                restored.bytes_left = bytes;
-                if waited.time() > patience {
+                let is_done = restored.bytes_left == 0 && Found::in_target(process)?.is_none();
+                if is_done || restored.bytes_left > 0 && waited.time() > patience {
                     return Ok(restored);
                 }
             }
@@ -130,11 +128,13 @@ fn one(process: &Process, patience: Duration) -> Result<Restored, Error> {
     }
 }
 
-fn attempt(process: &Process, gadgets: &Gadgets) -> Result<Try, Error> {
-    let Some(found) = Found::in_target(process)? else { return Ok(Try::Done(0, Duration::ZERO)) };
+/// Restores everything in one stop. If threads execute in the memory that is to be freed, the memory stays, and
+/// the result says how much it is.
+fn attempt(process: &Process, gadgets: &Gadgets) -> Result<Restored, Error> {
+    let Some(found) = Found::in_target(process)? else { return Ok(Restored::default()) };
     let mut stopped = Stopped::all(process)?;
     let is_unwinder = |record: &Record| matches!(record, Record::Unwinder { .. });
-    let changes = put_back(process, found.records.iter().filter(|record| !is_unwinder(record)))?;
+    let put_back_now = put_back(process, found.records.iter().filter(|record| !is_unwinder(record)))?;
     let mut maps = process.maps()?;
     let mut within = within(process, &found, &stopped, &maps, gadgets);
     let mut moments = ALONE.into_iter();
@@ -156,12 +156,14 @@ fn attempt(process: &Process, gadgets: &Gadgets) -> Result<Try, Error> {
         within = self::within(process, &found, &stopped, &maps, gadgets);
     }
     let bytes = found.mappings.iter().map(|mapping| mapping.end - mapping.begin).sum();
-    if !within.is_empty() || is_calling(process, &found) {
-        return Ok(Try::Occupied(changes, stopped.lasts(), bytes));
-    }
-    let Some(thread) = worker(process, &stopped, &maps) else {
-        return Ok(Try::Occupied(changes, stopped.lasts(), bytes));
+    let result = |bytes_left| {
+        let changes = put_back_now.len();
+        Restored { changes, put_back: put_back_now, bytes_left, stopped: stopped.lasts() }
     };
+    if !within.is_empty() || is_calling(process, &found) {
+        return Ok(result(bytes));
+    }
+    let Some(thread) = worker(process, &stopped, &maps) else { return Ok(result(bytes)) };
     for number in &found.open {
         gadgets.call(process, thread, (libc::SYS_close, [*number, 0, 0, 0, 0, 0]), &[])?;
     }
@@ -173,7 +175,7 @@ fn attempt(process: &Process, gadgets: &Gadgets) -> Result<Try, Error> {
     for (begin, end) in code.chain(joined(&data).into_iter().rev()) {
         gadgets.call(process, thread, (libc::SYS_munmap, [begin, end - begin, 0, 0, 0, 0]), &[])?;
     }
-    Ok(Try::Done(changes, stopped.lasts()))
+    Ok(result(0))
 }
 
 /// The places in inserted code at which threads stand, or continue when a signal handler returns, each with
@@ -234,13 +236,13 @@ pub(crate) fn worker<'a>(
     })
 }
 
-/// Restores bytes that still have the changed value; bytes that another program has changed since are not
-/// touched.
+/// Restores bytes that still have the changed value, and returns their addresses; bytes that another program has
+/// changed since are not touched.
 fn put_back<'a>(
     process: &Process,
     records: impl DoubleEndedIterator<Item = &'a Record>,
-) -> Result<usize, Error> {
-    let mut changes = 0;
+) -> Result<Vec<u64>, Error> {
+    let mut restored = Vec::new();
     for record in records.rev() {
         let (Record::Bytes { address, old, new } | Record::Unwinder { address, old, new }) = record else {
             continue;
@@ -251,10 +253,10 @@ fn put_back<'a>(
             process
                 .write(*address, old)
                 .map_err(|error| Error::of("cannot write the target's code", error))?;
-            changes += 1;
+            restored.push(*address);
         }
     }
-    Ok(changes)
+    Ok(restored)
 }
 
 /// Restores the return addresses of calls under way on the stacks.

@@ -114,6 +114,47 @@ fn actions_of_options_are_recorded() {
     }
 }
 
+/// The events of a space whose text contains each of these parts, or an error that shows all events.
+fn assert_event(folder: &std::path::Path, space: &str, parts: &[&str]) {
+    let events = text(&ran(folder, &["events", space, "--json"]).stdout);
+    let has = |line: &&str| parts.iter().all(|part| line.contains(part));
+    assert!(events.lines().find(has).is_some(), "no {parts:?} in {events}");
+}
+
+/// What is undone is recorded with the reason: by the attaching process when it detaches, and by its guard when
+/// it was killed.
+#[test]
+fn what_is_undone_is_recorded() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut target = Target::start(folder.path(), "1");
+    let pid = target.pid();
+    let what = ["--set-arg", "note:0=7", "--set-var", "level=5"];
+    let for_a_moment = [&["attach", &pid, "--for", "100ms", "--keep"], &what[..]].concat();
+    let done = ran(folder.path(), &for_a_moment);
+    assert!(done.status.success(), "{}", text(&done.stderr));
+    assert_event(folder.path(), "attach-hot", &["command_adopted", "\"undo\"", "set-arg note:0=7"]);
+    assert_event(folder.path(), "attach-hot", &["command_adopted", "\"undo\"", "set-var level=5"]);
+    assert_event(folder.path(), "attach-hot", &["answered", "level is 3 again: the time of --for is over"]);
+
+    let mut attaching = starts(folder.path(), &[&["attach", &pid], &what[..]].concat());
+    until("the variable is set", || target.ask("ask").starts_with("value 5 "));
+    until("the guard has the note", || {
+        text(&ran(folder.path(), &["ls"]).stdout).contains("attach-hot")
+            && target.ask("note 1") == "noted"
+            && target.ask("ask") == "value 5 0 7"
+    });
+    std::thread::sleep(std::time::Duration::from_millis(300));
+    attaching.kill().expect("it is killed");
+    attaching.wait().expect("it ends");
+    until("the guard has undone the changes", || !target.attached());
+    until("the guard has recorded them", || text(&ran(folder.path(), &["ls"]).stdout).contains("undone-hot"));
+    let why = "level is 3 again: the process that attached was killed";
+    until("the guard's record is there", || {
+        text(&ran(folder.path(), &["events", "undone-hot", "--json"]).stdout).contains(why)
+    });
+    assert_event(folder.path(), "undone-hot", &["\"undo\"", "set-var level=5", "attach-guard"]);
+}
+
 /// Where there is no debugging information, the types are those that a pack declares.
 #[test]
 fn packs_declare_functions() {
