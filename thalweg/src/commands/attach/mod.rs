@@ -163,7 +163,7 @@ pub(crate) struct Arguments {
     /// Keep the cost of measuring below this part of one processor: of the functions that cost most, fewer calls are measured; a function is removed if counting its calls alone costs too much.
     #[arg(long, value_name = "PERCENT")]
     budget: Option<f64>,
-    /// Attach to the programs that child processes begin, too, each with figures of its own.
+    /// Attach to the programs that child processes begin, too, each with figures of its own; one that ends within 50 ms may be missed.
     #[arg(long)]
     follow: bool,
     /// State that the filter of the program's system calls (seccomp) permits those that attaching needs.
