@@ -55,7 +55,6 @@ pub(crate) const ALONE: [Duration; 6] = [
 /// The number of passes over children of the target that still have the attachment's memory.
 const GENERATIONS: usize = 8;
 
-
 /// Undoes all changes of a process, and of the children that it has forked since. Tries for `patience` to
 /// free the memory.
 pub(crate) fn restore(pid: i32, patience: Duration) -> Result<Restored, Error> {
