@@ -569,6 +569,23 @@
 #define THALWEG_KIND_EXEC_THREAD_SAMPLED_AT_HOLDER UINT32_C(64)
 #define THALWEG_KIND_EXEC_THREAD_SAMPLED_TYPE_HOLDER THALWEG_FIELD_U64
 
+/* The instructions at which a worker's thread ran in a task since the last event of this kind about the worker and the task, sampled by the kernel at intervals of the thread's processor time (modes metrics and full, if the kernel permits it). */
+#define THALWEG_KIND_EXEC_INSTRUCTIONS_SAMPLED_NAME "exec.instructions_sampled"
+#define THALWEG_KIND_EXEC_INSTRUCTIONS_SAMPLED_HASH UINT64_C(0x42e3262efbfa8ab4)
+#define THALWEG_KIND_EXEC_INSTRUCTIONS_SAMPLED_WORDS UINT32_C(3)
+/* The worker. */
+#define THALWEG_KIND_EXEC_INSTRUCTIONS_SAMPLED_AT_WORKER UINT32_C(0)
+#define THALWEG_KIND_EXEC_INSTRUCTIONS_SAMPLED_TYPE_WORKER THALWEG_FIELD_U32
+/* The task. */
+#define THALWEG_KIND_EXEC_INSTRUCTIONS_SAMPLED_AT_TASK UINT32_C(8)
+#define THALWEG_KIND_EXEC_INSTRUCTIONS_SAMPLED_TYPE_TASK THALWEG_FIELD_U64
+/* The number of samples. */
+#define THALWEG_KIND_EXEC_INSTRUCTIONS_SAMPLED_AT_SAMPLES UINT32_C(16)
+#define THALWEG_KIND_EXEC_INSTRUCTIONS_SAMPLED_TYPE_SAMPLES THALWEG_FIELD_U32
+/* The number of samples in a loop that waits for another thread, such as the loop of a spin lock. */
+#define THALWEG_KIND_EXEC_INSTRUCTIONS_SAMPLED_AT_SPINNING UINT32_C(20)
+#define THALWEG_KIND_EXEC_INSTRUCTIONS_SAMPLED_TYPE_SPINNING THALWEG_FIELD_U32
+
 /* The processor time of a dispatch of a millisecond or more. This event precedes the event of the measured dispatch. */
 #define THALWEG_KIND_EXEC_DISPATCH_USED_NAME "exec.dispatch_used"
 #define THALWEG_KIND_EXEC_DISPATCH_USED_HASH UINT64_C(0x39fa2d0ec1cfbf92)

@@ -199,6 +199,12 @@ KINDS = {
         "asleep_ticks": Field("asleep_ticks", layout.FIELD_U64, 56, "ticks", {}, "The time for which samples have found the thread asleep in the same dispatch; 0: the last sample found it running, or there was none."),
         "holder": Field("holder", layout.FIELD_U64, 64, "", {}, "The task whose thread holds the lock, if the lock records its holder; else 0."),
     }),
+    "exec.instructions_sampled": Kind("exec.instructions_sampled", 0x42e3262efbfa8ab4, 3, "The instructions at which a worker's thread ran in a task since the last event of this kind about the worker and the task, sampled by the kernel at intervals of the thread's processor time (modes metrics and full, if the kernel permits it).", {
+        "worker": Field("worker", layout.FIELD_U32, 0, "", {}, "The worker."),
+        "task": Field("task", layout.FIELD_U64, 8, "", {}, "The task."),
+        "samples": Field("samples", layout.FIELD_U32, 16, "times", {}, "The number of samples."),
+        "spinning": Field("spinning", layout.FIELD_U32, 20, "times", {}, "The number of samples in a loop that waits for another thread, such as the loop of a spin lock."),
+    }),
     "exec.dispatch_used": Kind("exec.dispatch_used", 0x39fa2d0ec1cfbf92, 5, "The processor time of a dispatch of a millisecond or more. This event precedes the event of the measured dispatch.", {
         "worker": Field("worker", layout.FIELD_U32, 0, "", {}, "The worker; 4294967295: a thread of the task's own."),
         "task": Field("task", layout.FIELD_U64, 8, "", {}, "The task."),

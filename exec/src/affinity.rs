@@ -54,7 +54,8 @@ pub(crate) fn process_cpu_ns() -> u64 {
     clock_ns(libc::CLOCK_PROCESS_CPUTIME_ID)
 }
 
-fn clock_ns(clock: libc::clockid_t) -> u64 {
+/// The present time of a clock of the kernel.
+pub(crate) fn clock_ns(clock: libc::clockid_t) -> u64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: the call fills the given structure.
     unsafe { libc::clock_gettime(clock, &mut time) };

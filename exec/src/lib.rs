@@ -66,6 +66,7 @@ mod affinity;
 mod dispatch;
 mod error;
 mod fault;
+mod instructions;
 #[cfg(all(test, loom))]
 mod models;
 mod parker;

@@ -194,6 +194,11 @@ impl Memory {
         File::open("/proc/self/mem").ok().map(Memory)
     }
 
+    /// Reads the memory from an address on; false if not all of it is there.
+    pub(crate) fn read(&self, address: u64, into: &mut [u8]) -> bool {
+        self.0.read_exact_at(into, address).is_ok()
+    }
+
     /// The thread that holds the lock at this address, if the lock is held and records its holder, as a
     /// `pthread_mutex_t` of the C libraries of Linux does in its third word. For any other kind of lock the
     /// result is meaningless.

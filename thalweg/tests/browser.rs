@@ -78,8 +78,10 @@ fn check(browser: &mut Browser, report: &Value) {
         let work = &component["work"];
         check_cell(2, &component["tasks"]);
         check_cell(3, &work["messages_in"]);
-        check_cell(5, &work["shares"]["busy"]);
-        check_cell(9, &work["service_ns"]);
+        let processors = work["busy_ns"].as_f64().zip(report["window"]["duration_ns"].as_f64());
+        check_cell(5, &processors.map(|(busy_ns, ns)| busy_ns / ns).into());
+        check_cell(6, &work["shares"]["busy"]);
+        check_cell(10, &work["service_ns"]);
     }
     let drawn = "(id) => { const c = document.getElementById(id); const d = c.getContext('2d').getImageData(0, 0, c.width, c.height).data; let n = 0; for (let i = 3; i < d.length; i += 4) if (d[i]) n++; return n; }";
     for canvas in ["graph", "timeline"] {

@@ -389,7 +389,7 @@ fn nets_fold_and_unfold_by_keys_and_by_a_double_click() {
     assert!(folded < unfolded, "{folded} nodes, {unfolded} unfolded");
     browser.value(
         "(() => { const { graph } = window.thalweg; const node = graph.network.nodes.find((one) => one.components.length > 1); \
-         const [x, y] = [graph.x + (node.x + 20) * graph.scale, graph.y + (node.y + 20) * graph.scale]; const at = graph.canvas.getBoundingClientRect(); \
+         const place = graph.placeOf(node); const [x, y] = [graph.x + (place.x + 20) * graph.scale, graph.y + (place.y + 20) * graph.scale]; const at = graph.canvas.getBoundingClientRect(); \
          graph.canvas.dispatchEvent(new MouseEvent('dblclick', { clientX: at.left + x, clientY: at.top + y, bubbles: true })); })()",
     );
     assert!(browser.value(nodes).as_u64() > Some(folded));

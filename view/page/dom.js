@@ -45,6 +45,14 @@ export function shortened(text, width) {
   const end = Math.floor((width - 1) / 2);
   return `${text.slice(0, width - 1 - end)}…${text.slice(text.length - end)}`;
 }
+/** A name shortened, as by `shortened`, to a width in the context's font. @param {CanvasRenderingContext2D} context @param {string} text @param {number} width @returns {string} */
+export function fitting(context, text, width) {
+  const whole = context.measureText(text).width;
+  let letters = whole <= width ? text.length : Math.floor((text.length * width) / whole);
+  let short = shortened(text, letters);
+  while (letters > 3 && context.measureText(short).width > width) short = shortened(text, --letters);
+  return short;
+}
 /** The colours of the present theme.
  * @returns {Record<string, string>} */
 export function colours() {

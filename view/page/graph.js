@@ -1,7 +1,7 @@
 // @ts-check
 import { WORDS } from './words.js';
 import { duration, rate, share, count } from './numbers.js';
-import { make, byId, canvasOf, button, colours, prepared, shortened } from './dom.js';
+import { make, byId, canvasOf, button, colours, prepared, fitting } from './dom.js';
 /** @typedef {import('./main.js').App} App */
 /** @typedef {import('./data.js').Network} Network */
 /** @typedef {import('./data.js').GraphNode} GraphNode */
@@ -9,7 +9,13 @@ import { make, byId, canvasOf, button, colours, prepared, shortened } from './do
 /** A network of more nodes is first shown with its nets folded. */
 const NODES_SHOWN = 400;
 /** The least and the greatest height of the drawing, in pixels of the page. */
-const [HEIGHT_MIN, HEIGHT_MAX] = [180, 340];
+const [HEIGHT_MIN, HEIGHT_MAX] = [180, 460];
+/** A wide network is broken into at most so many bands, one below the other, as lines of text are. */
+const BANDS_MAX = 8;
+/** The space between two bands, and the space before the first column of a band. */
+const [BAND_GAP, BAND_MARGIN] = [26, 11];
+/** The least size of letters, in pixels of the page. */
+const LETTERS = 11;
 /** Waiting of less than this share of all waiting is not outlined. */
 const CRITICAL_MIN = 0.02;
 
@@ -27,6 +33,8 @@ export class Graph {
     this.x = 0;
     this.y = 0;
     this.scale = 0;
+    /** The parts of the network that are drawn one below the other, each with its left and right end. @type {{left: number, right: number}[]} */
+    this.bands = [];
     this.focus = -1;
     byId('graph-title').textContent = WORDS.graph;
     this.canvas.setAttribute('aria-label', WORDS.graphLabel);
@@ -67,15 +75,33 @@ export class Graph {
       button(WORDS.print, () => window.print()), button(WORDS.theme, () => this.app.theme()), button(WORDS.help, () => this.app.help()));
     byId('graph-tools').replaceChildren(...tools);
   }
-  /** Shows the whole network; the drawing is only as high as that needs. */
+  /** Shows the whole network, in as many bands as make it largest; the drawing is only as high as that needs. */
   fit() {
     const { network, canvas } = this;
     const width = canvas.clientWidth;
-    this.scale = Math.min(1.4, (width - 24) / Math.max(network.width, 1), (HEIGHT_MAX - 24) / Math.max(network.height, 1));
-    const height = Math.round(Math.max(HEIGHT_MIN, Math.min(HEIGHT_MAX, network.height * this.scale + 60)));
+    const scaleOf = (/** @type {{left: number, right: number}[]} */ bands) => Math.min(1.4, (width - 24) / Math.max(1, ...bands.map((band) => band.right - band.left)), (HEIGHT_MAX - 24) / Math.max(1, this.heightOf(bands)));
+    this.bands = [{ left: 0, right: network.width }];
+    this.scale = scaleOf(this.bands);
+    const columns = network.nodes.length <= NODES_SHOWN ? [...new Set(network.nodes.map((node) => node.x))].sort((a, b) => a - b) : [];
+    for (let count = 2; count <= BANDS_MAX && count <= columns.length && this.scale < 1; count++) {
+      const bands = broken(columns, network.width, count);
+      const scale = scaleOf(bands);
+      if (scale > 1.1 * this.scale) { this.bands = bands; this.scale = scale; }
+    }
+    const [wide, high] = [Math.max(...this.bands.map((band) => band.right - band.left)), this.heightOf(this.bands)];
+    const height = Math.round(Math.max(HEIGHT_MIN, Math.min(HEIGHT_MAX, high * this.scale + 60)));
     canvas.style.height = `${height}px`;
-    this.x = (width - network.width * this.scale) / 2;
-    this.y = (height - network.height * this.scale) / 2;
+    this.x = (width - wide * this.scale) / 2;
+    this.y = (height - high * this.scale) / 2;
+  }
+  /** The height of the network in bands. @param {{left: number, right: number}[]} bands @returns {number} */
+  heightOf(bands) {
+    return bands.length * (this.network.height + BAND_GAP) - BAND_GAP;
+  }
+  /** Where a node is drawn, in bands. @param {GraphNode} node @returns {{x: number, y: number}} */
+  placeOf(node) {
+    const at = Math.max(0, this.bands.findIndex((band) => node.x < band.right));
+    return { x: node.x - this.bands[at].left, y: node.y + at * (this.network.height + BAND_GAP) };
   }
   /** @param {number} factor @param {number} [x] @param {number} [y] */
   zoom(factor, x = this.canvas.clientWidth / 2, y = this.canvas.clientHeight / 2) {
@@ -150,16 +176,27 @@ export class Graph {
     const network = this.network;
     const fastest = this.app.report.streams.reduce((/** @type {number} */ most, /** @type {any} */ stream) => Math.max(most, stream.rate_per_s || 0), 1e-9);
     const critical = this.critical();
-    context.save();
-    context.translate(this.x, this.y);
-    context.scale(this.scale, this.scale);
-    const view = { left: -this.x / this.scale, top: -this.y / this.scale, right: (width - this.x) / this.scale, bottom: (height - this.y) / this.scale };
-    network.edges.forEach((line, n) => this.line(context, line, critical.has(n), fastest, colour, view));
-    network.nodes.forEach((node, n) => {
-      if (node.x > view.right || node.y > view.bottom || node.x + node.width < view.left || node.y + node.height < view.top) return;
-      this.node(context, node, n === this.focus, colour);
+    this.bands.forEach((band, at) => {
+      const top = this.y + at * (network.height + BAND_GAP) * this.scale;
+      context.save();
+      if (this.bands.length > 1) {
+        context.beginPath();
+        context.rect(this.x - BAND_MARGIN * this.scale, top - (BAND_GAP / 2) * this.scale, (band.right - band.left + BAND_MARGIN) * this.scale, (network.height + BAND_GAP) * this.scale);
+        context.clip();
+      }
+      context.translate(this.x - band.left * this.scale, top);
+      context.scale(this.scale, this.scale);
+      const [left, up] = [band.left - this.x / this.scale, -top / this.scale];
+      const view = { left: Math.max(left, band.left - BAND_MARGIN), top: up, right: Math.min(left + width / this.scale, band.right), bottom: up + height / this.scale };
+      if (at === 0) view.left = left;
+      if (at === this.bands.length - 1) view.right = left + width / this.scale;
+      network.edges.forEach((line, n) => this.line(context, line, critical.has(n), fastest, colour, view));
+      network.nodes.forEach((node, n) => {
+        if (node.x > view.right || node.y > view.bottom || node.x + node.width < view.left || node.y + node.height < view.top) return;
+        this.node(context, node, n === this.focus, colour);
+      });
+      context.restore();
     });
-    context.restore();
   }
   /** @param {CanvasRenderingContext2D} context @param {any} line @param {boolean} critical @param {number} fastest @param {Record<string, string>} colour @param {any} view */
   line(context, line, critical, fastest, colour, view) {
@@ -192,9 +229,10 @@ export class Graph {
     context.lineWidth = wide;
     context.stroke();
     context.globalAlpha = 1;
-    if (this.scale < 0.45) return;
+    const letters = Math.max(LETTERS, LETTERS / this.scale);
+    if (letters > 17) return;
     context.fillStyle = colour.faint;
-    context.font = '11px system-ui, sans-serif';
+    context.font = `${letters}px system-ui, sans-serif`;
     context.fillText(rate(perSecond), line.label[0] + 2, line.label[1] + 12);
   }
   /** @param {CanvasRenderingContext2D} context @param {GraphNode} node @param {boolean} focused @param {Record<string, string>} colour */
@@ -225,21 +263,33 @@ export class Graph {
     context.setLineDash(chosen && !limits ? [6, 3] : []);
     context.strokeRect(x, y, width, height);
     context.setLineDash([]);
-    if (this.scale < 0.35) return;
+    const letters = Math.max(12, LETTERS / this.scale);
+    const room = height - 12;
+    if (1.2 * letters > room) return;
+    const hasDetails = 2.5 * letters <= room;
     context.fillStyle = colour.ink;
-    context.font = '600 12px system-ui, sans-serif';
-    context.fillText(shortened((limits ? '▲ ' : '') + node.path, 27), x + 8, y + 17, width - 16);
+    context.font = `600 ${letters}px system-ui, sans-serif`;
+    const base = hasDetails ? 1.4 * letters : (room + 0.7 * letters) / 2;
+    context.fillText(fitting(context, (limits ? '▲ ' : '') + node.path, width - 12), x + 6, y + base);
+    if (!hasDetails) return;
     context.fillStyle = colour.faint;
-    context.font = '11px system-ui, sans-serif';
+    context.font = `${letters - 1}px system-ui, sans-serif`;
     const what = components.length === 1 ? components[0].kind : `${components.length} ${WORDS.tabs.components.toLowerCase()}`;
-    const busy = shares ? `${WORDS.states[0]} ${share(shares[0])}` : '';
+    const used = several ? this.app.processorsOf(components) : null;
+    const busy = used !== null ? `${used.toFixed(2)} ${WORDS.processors}` : shares ? `${WORDS.states[0]} ${share(shares[0])}` : '';
     const service = components.length === 1 && components[0].work.service_ns !== null ? `, ${duration(components[0].work.service_ns)}` : '';
-    context.fillText(`${what}${several ? ` × ${count(components.reduce((sum, component) => sum + component.tasks, 0))}` : ''}  ${busy}${service}`, x + 8, y + 34, width - 16);
+    const many = several ? ` × ${count(components.reduce((sum, component) => sum + component.tasks, 0))}` : '';
+    const texts = [`${what}${many}  ${busy}${service}`, `${what}${many}  ${busy}`, busy || `${what}${many}`];
+    const text = texts.find((one) => context.measureText(one).width <= width - 12) || texts[2];
+    context.fillText(fitting(context, text, width - 12), x + 6, y + base + 1.3 * letters);
   }
   /** @param {number} x @param {number} y @returns {number} */
   nodeAt(x, y) {
     const [inX, inY] = [(x - this.x) / this.scale, (y - this.y) / this.scale];
-    return this.network.nodes.findIndex((node) => inX >= node.x && inY >= node.y && inX <= node.x + node.width && inY <= node.y + node.height);
+    return this.network.nodes.findIndex((node) => {
+      const at = this.placeOf(node);
+      return inX >= at.x && inY >= at.y && inX <= at.x + node.width && inY <= at.y + node.height;
+    });
   }
   /** @param {number} n */
   describe(n) {
@@ -249,7 +299,9 @@ export class Graph {
     const states = shares ? WORDS.states.map((word, state) => `${word} ${share(shares[state])}`).join(', ') : WORDS.unknown;
     const components = this.componentsOf(node);
     const read = components.reduce((sum, component) => sum + (component.work.messages_in || 0), 0);
-    byId('graph-said').textContent = `${node.path}: ${states}; ${WORDS.readCount} ${count(read)}${this.limits(node) ? '; ▲' : ''}`;
+    const used = this.app.processorsOf(components);
+    const busy = used === null ? '' : `; ${used.toFixed(2)} ${WORDS.processors}`;
+    byId('graph-said').textContent = `${node.path}: ${states}${busy}; ${WORDS.readCount} ${count(read)}${this.limits(node) ? '; ▲' : ''}`;
   }
   listen() {
     const { canvas } = this;
@@ -300,7 +352,7 @@ export class Graph {
 
 /** Moves the network so that the nodes inside a net are in the middle. @param {Graph} graph @param {string} path */
 function showFocus(graph, path) {
-  const inside = graph.network.nodes.filter((node) => node.path === path || node.path.startsWith(`${path}/`));
+  const inside = graph.network.nodes.filter((node) => node.path === path || node.path.startsWith(`${path}/`)).map((node) => ({ ...graph.placeOf(node), width: node.width, height: node.height }));
   if (inside.length === 0) return;
   const [left, right] = [Math.min(...inside.map((node) => node.x)), Math.max(...inside.map((node) => node.x + node.width))];
   const [top, bottom] = [Math.min(...inside.map((node) => node.y)), Math.max(...inside.map((node) => node.y + node.height))];
@@ -309,4 +361,15 @@ function showFocus(graph, path) {
   graph.x = width / 2 - ((left + right) / 2) * graph.scale;
   graph.y = height / 2 - ((top + bottom) / 2) * graph.scale;
   graph.app.draw();
+}
+
+/** Breaks a network with columns of nodes at these places into bands of about as many columns. @param {number[]} columns @param {number} width @param {number} count @returns {{left: number, right: number}[]} */
+function broken(columns, width, count) {
+  const each = Math.ceil(columns.length / count);
+  const bands = [];
+  for (let at = 0; at < columns.length; at += each) {
+    const [left, next] = [at === 0 ? 0 : columns[at], columns[at + each]];
+    bands.push({ left, right: next === undefined ? width : next - BAND_MARGIN });
+  }
+  return bands;
 }

@@ -180,12 +180,15 @@ export class App {
   holds(path) {
     return this.chosen === null || path === this.chosen || path.startsWith(`${this.chosen}/`);
   }
-  /** The division of the time of components' tasks, in the window shown or in the whole report. @param {any[]} components @returns {number[]|null} */
-  sharesOf(components) {
+  /** Whether figures come from a report, and not from the lanes of the window shown. */
+  get isReported() {
+    return this.isWhole || this.report !== this.data.report;
+  }
+  /** The time of components' tasks in each state, in the window shown or in the whole report. @param {any[]} components @returns {number[]} */
+  timesOf(components) {
     const sums = [0, 0, 0, 0];
-    const whole = this.isWhole || this.report !== this.data.report;
     for (const { path, work } of components) {
-      if (whole) {
+      if (this.isReported) {
         if (!work.shares) continue;
         ['busy', 'input_wait', 'output_wait', 'ready'].forEach((key, n) => { sums[n] += work.shares[key] * (work.lifetime_ns || 1); });
         continue;
@@ -198,9 +201,20 @@ export class App {
         of.forEach((time, state) => { sums[state] += time; });
       });
     }
+    return sums;
+  }
+  /** The division of the time of components' tasks. @param {any[]} components @returns {number[]|null} */
+  sharesOf(components) {
+    const sums = this.timesOf(components);
     const all = sums[0] + sums[1] + sums[2] + sums[3];
-    if (components.length === 1 && whole && all > 0) return ['busy', 'input_wait', 'output_wait', 'ready'].map((key) => components[0].work.shares[key]);
+    if (components.length === 1 && this.isReported && all > 0) return ['busy', 'input_wait', 'output_wait', 'ready'].map((key) => components[0].work.shares[key]);
     return all > 0 ? sums.map((sum) => sum / all) : null;
+  }
+  /** How many processors the tasks of components keep busy together. @param {any[]} components @returns {number|null} */
+  processorsOf(components) {
+    const busy = this.isReported ? components.reduce((sum, { work }) => sum + (work.busy_ns || 0), 0) : this.timesOf(components)[0];
+    const length = this.isReported ? this.report.window.duration_ns : this.to - this.from;
+    return length > 0 && (!this.isReported || components.some(({ work }) => work.busy_ns !== null)) ? busy / length : null;
   }
   /** @param {ListedStory|null} entry @param {boolean} hold */
   light(entry, hold) {

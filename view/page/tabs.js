@@ -52,9 +52,9 @@ function components(app) {
     const { work } = component;
     const shares = app.sharesOf([component]) || [null, null, null, null];
     return [component.path, component.kind, cell(component.tasks, count), cell(work.messages_in, count), cell(work.messages_out, count),
-      ...shares.map((part) => cell(part, share)), cell(work.service_ns, duration), cell(work.failed, count)];
+      cell(app.processorsOf([component]), (value) => (value || 0).toFixed(2)), ...shares.map((part) => cell(part, share)), cell(work.service_ns, duration), cell(work.failed, count)];
   });
-  return [table(WORDS.tabs.components, [WORDS.component, WORDS.kind, WORDS.tasks, WORDS.readCount, WORDS.writtenCount, ...WORDS.states, WORDS.aMessage, WORDS.failed], rows)];
+  return [table(WORDS.tabs.components, [WORDS.component, WORDS.kind, WORDS.tasks, WORDS.readCount, WORDS.writtenCount, WORDS.processors, ...WORDS.states, WORDS.aMessage, WORDS.failed], rows)];
 }
 
 /** @param {any} of @returns {({text: string, value?: unknown})[]} */

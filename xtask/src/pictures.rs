@@ -57,7 +57,7 @@ pub(crate) fn run(mut arguments: lexopt::Parser) -> Result<ExitCode> {
     let folder = process::target_dir().join("pictures");
     // With two workers on a machine of two processors the browser would take the run's processors, and the
     // verdict would be about other processes.
-    let run = Live::start(&folder, "1", &[])?;
+    let run = Live::start(&folder, "1", &["--chunk", "128KiB"])?;
     std::thread::sleep(Duration::from_secs(3));
     let page = into.join("view.png");
     pictured(&mut browser, &run.space, &page)?;

@@ -290,6 +290,24 @@ kinds! {
         pub(crate) holder: u64,
     }
 
+    /// The instructions at which a worker's thread ran in a task since the last event of this kind about the
+    /// worker and the task, sampled by the kernel at intervals of the thread's processor time (modes metrics
+    /// and full, if the kernel permits it).
+    #[derive(Kind)]
+    #[kind(name = "exec.instructions_sampled")]
+    pub(crate) struct InstructionsSampled {
+        /// The worker.
+        pub(crate) worker: u32,
+        /// The task.
+        pub(crate) task: u64,
+        /// The number of samples.
+        #[field(unit = "times")]
+        pub(crate) samples: u32,
+        /// The number of samples in a loop that waits for another thread, such as the loop of a spin lock.
+        #[field(unit = "times")]
+        pub(crate) spinning: u32,
+    }
+
     /// The processor time of a dispatch of a millisecond or more. This event precedes the event of the
     /// measured dispatch.
     #[derive(Kind)]

@@ -11,9 +11,10 @@ use std::time::Duration;
 use thalweg_space::{ElementOptions, Error, KindId, Space, Writer};
 
 use super::board::Board;
-use super::kinds::{ProcessorsUsed, ThreadSampled};
-use super::threads::{At, Seen};
+use super::kinds::{InstructionsSampled, OWN_THREAD, ProcessorsUsed, ThreadSampled};
+use super::threads::{At, Seen, task_at};
 use crate::affinity;
+use crate::instructions::{self, Code, Instructions};
 use crate::procfs::{self, Doing, Memory, ThreadFiles, Throttled};
 use crate::sync::lock;
 
@@ -115,7 +116,8 @@ struct Looking {
     allowed: Vec<usize>,
     throttled: Option<Throttled>,
     memory: Option<Memory>,
-    /// When sampling began, and the sampler's processor time at that moment.
+    /// When sampling began, and the sampler's processor time at that moment, with the time that preparations
+    /// have taken since: they are made once for each thread.
     began: u64,
     before_ns: u64,
     looked_at: u64,
@@ -124,6 +126,10 @@ struct Looking {
     processors_at: Option<u64>,
     /// The samples that are not recorded yet.
     unsent: Vec<ThreadSampled>,
+    /// The numbers of sampled instructions that are not recorded yet, and those of them in loops that wait, by
+    /// worker and task.
+    instructions: HashMap<(u32, u64), [u32; 2]>,
+    code: Code,
     looks: u64,
     pause_ns: u64,
     /// The state of a random number generator that varies the pauses, so that samples do not keep step with a
@@ -131,11 +137,12 @@ struct Looking {
     uneven: u32,
 }
 
-/// The writer of samples. Its element is small and its catalog has only the two kinds that it writes, because
+/// The writer of samples. Its element is small and its catalog has only the three kinds that it writes, because
 /// making a large element with all kinds takes longer than sampling a run of half a second.
 struct Samples {
     writer: Writer,
     sampled: KindId<ThreadSampled>,
+    instructions: KindId<InstructionsSampled>,
     used: KindId<ProcessorsUsed>,
 }
 
@@ -144,13 +151,16 @@ impl Samples {
         let usual = space.element();
         let element = ElementOptions { block_bytes: usual.block_bytes.min(BLOCK_BYTES), ..usual };
         let mut writer = space.writer_with("sampler", element)?;
-        Ok(Samples { sampled: writer.declare()?, used: writer.declare()?, writer })
+        let (sampled, instructions, used) = (writer.declare()?, writer.declare()?, writer.declare()?);
+        Ok(Samples { sampled, instructions, used, writer })
     }
 }
 
 struct Thread {
     seen: Arc<Seen>,
     files: ThreadFiles,
+    /// The sampled instructions of a worker's thread, if the kernel permits that.
+    instructions: Option<Instructions>,
     used_ns: (u64, u64),
     /// The dispatch in which the thread sleeps, and for how long it was seen asleep there.
     asleep: Option<(At, u64)>,
@@ -175,6 +185,8 @@ impl Looking {
             told_at: 0,
             processors_at: None,
             unsent: Vec::new(),
+            instructions: HashMap::new(),
+            code: Code::default(),
             looks: 0,
             pause_ns: EVERY_NS,
             uneven: 1,
@@ -185,6 +197,8 @@ impl Looking {
     fn rest(&mut self) {
         self.looked_at = self.board.clock.now();
         self.pause_ns = IDLE_NS;
+        let sampled = self.threads.values_mut().filter_map(|thread| thread.instructions.as_mut());
+        sampled.for_each(|instructions| instructions.switch(false));
     }
 
     fn look(&mut self) {
@@ -203,8 +217,29 @@ impl Looking {
         }
         self.plan(samples.is_empty());
         samples.into_iter().for_each(|sample| self.keep(sample));
+        self.look_at_instructions();
         if self.board.clock.ticks_to_ns(now.saturating_sub(self.told_at)) >= TELL_NS {
             self.tell();
+        }
+    }
+
+    /// Counts the instructions that the kernel has sampled since the last time, by the tasks in which the
+    /// workers were then.
+    fn look_at_instructions(&mut self) {
+        let Looking { board, threads, memory: Some(memory), instructions, code, .. } = self else { return };
+        for Thread { seen, instructions: sampled, .. } in threads.values_mut() {
+            let Some(sampled) = sampled else { continue };
+            sampled.switch(true);
+            let last = seen.last();
+            let (now, now_ns) = (board.clock.now(), instructions::clock_ns());
+            sampled.each(|address, time_ns| {
+                let time = now.saturating_sub(board.clock.ns_to_ticks(now_ns.saturating_sub(time_ns)));
+                if let Some(task) = task_at(&last, time) {
+                    let counts = instructions.entry((seen.worker, task)).or_default();
+                    counts[0] += 1;
+                    counts[1] += u32::from(code.waits(memory, address));
+                }
+            });
         }
     }
 
@@ -224,7 +259,7 @@ impl Looking {
                 (kept.asleep_ticks, kept.holder) = (sample.asleep_ticks, sample.holder);
             }
         }
-        if self.unsent.len() >= UNSENT_MAX {
+        if self.unsent.len().max(self.instructions.len()) >= UNSENT_MAX {
             self.tell();
         }
     }
@@ -236,12 +271,18 @@ impl Looking {
         // use of processors is counted from that moment on. In a run that is too short to be sampled, nothing
         // is recorded.
         if self.samples.is_none() && self.looks > 0 {
+            let used_ns = affinity::thread_cpu_ns();
             self.samples = self.board.space().and_then(|space| Samples::new(space).ok());
+            self.before_ns += affinity::thread_cpu_ns().saturating_sub(used_ns);
         }
         let Some(samples) = &mut self.samples else { return };
         for sample in self.unsent.drain(..) {
             // All samples get the time at which threads were last sampled.
             samples.writer.emit_at(self.looked_at, samples.sampled, &sample);
+        }
+        for ((worker, task), [count, spinning]) in self.instructions.drain() {
+            let sampled = InstructionsSampled { worker, task, samples: count, spinning };
+            samples.writer.emit_at(self.looked_at, samples.instructions, &sampled);
         }
         let is_time = |at| self.board.clock.ticks_to_ns(self.looked_at.saturating_sub(at)) >= PROCESSORS_NS;
         if self.processors_at.is_none_or(is_time) {
@@ -255,14 +296,19 @@ impl Looking {
         if self.changes.replace(changes) == Some(changes) {
             return;
         }
+        let used_ns = affinity::thread_cpu_ns();
         let mut before = std::mem::take(&mut self.threads);
         for (number, seen) in self.board.threads.all() {
             let thread = before.remove(&number).unwrap_or_else(|| {
                 let files = ThreadFiles::of(seen.thread);
-                Thread { used_ns: files.used_ns().unwrap_or_default(), seen, files, asleep: None }
+                let is_worker = seen.worker != OWN_THREAD;
+                let instructions = is_worker.then(|| Instructions::of(seen.thread)).flatten();
+                let used_ns = files.used_ns().unwrap_or_default();
+                Thread { used_ns, seen, files, instructions, asleep: None }
             });
             self.threads.insert(number, thread);
         }
+        self.before_ns += affinity::thread_cpu_ns().saturating_sub(used_ns);
     }
 
     /// Records how much processor time was used until now.

@@ -411,6 +411,9 @@ impl Telemetry {
         }
         if self.measures() {
             self.now.began = self.now.ticks;
+            if let Some(watched) = &self.watched {
+                watched.trail.begins(self.dispatches, self.now.ticks, task.number());
+            }
         }
         self.dispatches += 1;
     }

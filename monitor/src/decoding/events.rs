@@ -35,6 +35,8 @@ pub enum Observation {
     ThreadUsed(ThreadUsed),
     /// What a thread did in a task since the last event of this kind about the thread and the task, as another thread sampled it at intervals (modes metrics and full).
     ThreadSampled(ThreadSampled),
+    /// The instructions at which a worker's thread ran in a task since the last event of this kind about the worker and the task, sampled by the kernel at intervals of the thread's processor time (modes metrics and full, if the kernel permits it).
+    InstructionsSampled(InstructionsSampled),
     /// The processor time of a dispatch of a millisecond or more. This event precedes the event of the measured dispatch.
     DispatchUsed(DispatchUsed),
     /// The time so far that the run and the whole machine have used on the processors that the run may use.
@@ -110,7 +112,7 @@ pub enum Observation {
 }
 
 /// The kinds, by [`Observation::number`].
-pub(crate) const KINDS: [KnownKind; 45] = [
+pub(crate) const KINDS: [KnownKind; 46] = [
     KnownKind { name: "exec.worker_started", fields: WorkerStarted::FIELDS },
     KnownKind { name: "exec.worker_parked", fields: WorkerParked::FIELDS },
     KnownKind { name: "exec.worker_unparked", fields: WorkerUnparked::FIELDS },
@@ -120,6 +122,7 @@ pub(crate) const KINDS: [KnownKind; 45] = [
     KnownKind { name: "exec.kept", fields: Kept::FIELDS },
     KnownKind { name: "exec.thread_used", fields: ThreadUsed::FIELDS },
     KnownKind { name: "exec.thread_sampled", fields: ThreadSampled::FIELDS },
+    KnownKind { name: "exec.instructions_sampled", fields: InstructionsSampled::FIELDS },
     KnownKind { name: "exec.dispatch_used", fields: DispatchUsed::FIELDS },
     KnownKind { name: "exec.processors_used", fields: ProcessorsUsed::FIELDS },
     KnownKind { name: "exec.task_created", fields: TaskCreated::FIELDS },
@@ -172,42 +175,43 @@ impl Observation {
             Observation::Kept(_) => 6,
             Observation::ThreadUsed(_) => 7,
             Observation::ThreadSampled(_) => 8,
-            Observation::DispatchUsed(_) => 9,
-            Observation::ProcessorsUsed(_) => 10,
-            Observation::TaskCreated(_) => 11,
-            Observation::TaskMapped(_) => 12,
-            Observation::TaskMoved(_) => 13,
-            Observation::DispatchBase(_) => 14,
-            Observation::Dispatch(_) => 15,
-            Observation::DispatchLong(_) => 16,
-            Observation::DispatchStreams(_) => 17,
-            Observation::MessageWorked(_) => 18,
-            Observation::StreamRead(_) => 19,
-            Observation::StreamWrote(_) => 20,
-            Observation::Derived(_) => 21,
-            Observation::Deadlocked(_) => 22,
-            Observation::TaskEnded(_) => 23,
-            Observation::BriefTaskEnded(_) => 24,
-            Observation::StreamOpened(_) => 25,
-            Observation::StreamClosed(_) => 26,
-            Observation::StreamSizes(_) => 27,
-            Observation::StreamSizeCounts(_) => 28,
-            Observation::ModeChanged(_) => 29,
-            Observation::SettingAdopted(_) => 30,
-            Observation::TaskFailed(_) => 31,
-            Observation::Entry(_) => 32,
-            Observation::Exit(_) => 33,
-            Observation::RecordFailed(_) => 34,
-            Observation::RecordHeld(_) => 35,
-            Observation::RecordType(_) => 36,
-            Observation::RecordDescribed(_) => 37,
-            Observation::Decided(_) => 38,
-            Observation::Paused(_) => 39,
-            Observation::TaskReady(_) => 40,
-            Observation::TaskDispatched(_) => 41,
-            Observation::TaskBlockedInput(_) => 42,
-            Observation::TaskBlockedOutput(_) => 43,
-            Observation::TaskYielded(_) => 44,
+            Observation::InstructionsSampled(_) => 9,
+            Observation::DispatchUsed(_) => 10,
+            Observation::ProcessorsUsed(_) => 11,
+            Observation::TaskCreated(_) => 12,
+            Observation::TaskMapped(_) => 13,
+            Observation::TaskMoved(_) => 14,
+            Observation::DispatchBase(_) => 15,
+            Observation::Dispatch(_) => 16,
+            Observation::DispatchLong(_) => 17,
+            Observation::DispatchStreams(_) => 18,
+            Observation::MessageWorked(_) => 19,
+            Observation::StreamRead(_) => 20,
+            Observation::StreamWrote(_) => 21,
+            Observation::Derived(_) => 22,
+            Observation::Deadlocked(_) => 23,
+            Observation::TaskEnded(_) => 24,
+            Observation::BriefTaskEnded(_) => 25,
+            Observation::StreamOpened(_) => 26,
+            Observation::StreamClosed(_) => 27,
+            Observation::StreamSizes(_) => 28,
+            Observation::StreamSizeCounts(_) => 29,
+            Observation::ModeChanged(_) => 30,
+            Observation::SettingAdopted(_) => 31,
+            Observation::TaskFailed(_) => 32,
+            Observation::Entry(_) => 33,
+            Observation::Exit(_) => 34,
+            Observation::RecordFailed(_) => 35,
+            Observation::RecordHeld(_) => 36,
+            Observation::RecordType(_) => 37,
+            Observation::RecordDescribed(_) => 38,
+            Observation::Decided(_) => 39,
+            Observation::Paused(_) => 40,
+            Observation::TaskReady(_) => 41,
+            Observation::TaskDispatched(_) => 42,
+            Observation::TaskBlockedInput(_) => 43,
+            Observation::TaskBlockedOutput(_) => 44,
+            Observation::TaskYielded(_) => 45,
         }
     }
 
@@ -229,42 +233,43 @@ impl Observation {
             6 => Observation::Kept(Kept::read(fields, event)),
             7 => Observation::ThreadUsed(ThreadUsed::read(fields, event)),
             8 => Observation::ThreadSampled(ThreadSampled::read(fields, event)),
-            9 => Observation::DispatchUsed(DispatchUsed::read(fields, event)),
-            10 => Observation::ProcessorsUsed(ProcessorsUsed::read(fields, event)),
-            11 => Observation::TaskCreated(TaskCreated::read(fields, event)),
-            12 => Observation::TaskMapped(TaskMapped::read(fields, event)),
-            13 => Observation::TaskMoved(TaskMoved::read(fields, event)),
-            14 => Observation::DispatchBase(DispatchBase::read(fields, event)),
-            15 => Observation::Dispatch(Dispatch::read(fields, event)),
-            16 => Observation::DispatchLong(DispatchLong::read(fields, event)),
-            17 => Observation::DispatchStreams(DispatchStreams::read(fields, event)),
-            18 => Observation::MessageWorked(MessageWorked::read(fields, event)),
-            19 => Observation::StreamRead(StreamRead::read(fields, event)),
-            20 => Observation::StreamWrote(StreamWrote::read(fields, event)),
-            21 => Observation::Derived(Derived::read(fields, event)),
-            22 => Observation::Deadlocked(Deadlocked::read(fields, event)),
-            23 => Observation::TaskEnded(TaskEnded::read(fields, event)),
-            24 => Observation::BriefTaskEnded(BriefTaskEnded::read(fields, event)),
-            25 => Observation::StreamOpened(StreamOpened::read(fields, event)),
-            26 => Observation::StreamClosed(StreamClosed::read(fields, event)),
-            27 => Observation::StreamSizes(StreamSizes::read(fields, event)),
-            28 => Observation::StreamSizeCounts(StreamSizeCounts::read(fields, event)),
-            29 => Observation::ModeChanged(ModeChanged::read(fields, event)),
-            30 => Observation::SettingAdopted(SettingAdopted::read(fields, event)),
-            31 => Observation::TaskFailed(TaskFailed::read(fields, event, texts)),
-            32 => Observation::Entry(Entry::read(fields, event)),
-            33 => Observation::Exit(Exit::read(fields, event)),
-            34 => Observation::RecordFailed(RecordFailed::read(fields, event, texts)),
-            35 => Observation::RecordHeld(RecordHeld::read(fields, event)),
-            36 => Observation::RecordType(RecordType::read(fields, event, texts)),
-            37 => Observation::RecordDescribed(RecordDescribed::read(fields, event)),
-            38 => Observation::Decided(Decided::read(fields, event, texts)),
-            39 => Observation::Paused(Paused::read(fields, event)),
-            40 => Observation::TaskReady(TaskReady::read(fields, event)),
-            41 => Observation::TaskDispatched(TaskDispatched::read(fields, event)),
-            42 => Observation::TaskBlockedInput(TaskBlockedInput::read(fields, event)),
-            43 => Observation::TaskBlockedOutput(TaskBlockedOutput::read(fields, event)),
-            44 => Observation::TaskYielded(TaskYielded::read(fields, event)),
+            9 => Observation::InstructionsSampled(InstructionsSampled::read(fields, event)),
+            10 => Observation::DispatchUsed(DispatchUsed::read(fields, event)),
+            11 => Observation::ProcessorsUsed(ProcessorsUsed::read(fields, event)),
+            12 => Observation::TaskCreated(TaskCreated::read(fields, event)),
+            13 => Observation::TaskMapped(TaskMapped::read(fields, event)),
+            14 => Observation::TaskMoved(TaskMoved::read(fields, event)),
+            15 => Observation::DispatchBase(DispatchBase::read(fields, event)),
+            16 => Observation::Dispatch(Dispatch::read(fields, event)),
+            17 => Observation::DispatchLong(DispatchLong::read(fields, event)),
+            18 => Observation::DispatchStreams(DispatchStreams::read(fields, event)),
+            19 => Observation::MessageWorked(MessageWorked::read(fields, event)),
+            20 => Observation::StreamRead(StreamRead::read(fields, event)),
+            21 => Observation::StreamWrote(StreamWrote::read(fields, event)),
+            22 => Observation::Derived(Derived::read(fields, event)),
+            23 => Observation::Deadlocked(Deadlocked::read(fields, event)),
+            24 => Observation::TaskEnded(TaskEnded::read(fields, event)),
+            25 => Observation::BriefTaskEnded(BriefTaskEnded::read(fields, event)),
+            26 => Observation::StreamOpened(StreamOpened::read(fields, event)),
+            27 => Observation::StreamClosed(StreamClosed::read(fields, event)),
+            28 => Observation::StreamSizes(StreamSizes::read(fields, event)),
+            29 => Observation::StreamSizeCounts(StreamSizeCounts::read(fields, event)),
+            30 => Observation::ModeChanged(ModeChanged::read(fields, event)),
+            31 => Observation::SettingAdopted(SettingAdopted::read(fields, event)),
+            32 => Observation::TaskFailed(TaskFailed::read(fields, event, texts)),
+            33 => Observation::Entry(Entry::read(fields, event)),
+            34 => Observation::Exit(Exit::read(fields, event)),
+            35 => Observation::RecordFailed(RecordFailed::read(fields, event, texts)),
+            36 => Observation::RecordHeld(RecordHeld::read(fields, event)),
+            37 => Observation::RecordType(RecordType::read(fields, event, texts)),
+            38 => Observation::RecordDescribed(RecordDescribed::read(fields, event)),
+            39 => Observation::Decided(Decided::read(fields, event, texts)),
+            40 => Observation::Paused(Paused::read(fields, event)),
+            41 => Observation::TaskReady(TaskReady::read(fields, event)),
+            42 => Observation::TaskDispatched(TaskDispatched::read(fields, event)),
+            43 => Observation::TaskBlockedInput(TaskBlockedInput::read(fields, event)),
+            44 => Observation::TaskBlockedOutput(TaskBlockedOutput::read(fields, event)),
+            45 => Observation::TaskYielded(TaskYielded::read(fields, event)),
             _ => return None,
         })
     }
@@ -764,6 +769,52 @@ impl ThreadSampledSource {
             2 => ThreadSampledSource::State,
             3 => ThreadSampledSource::Nothing,
             _ => ThreadSampledSource::Unknown,
+        }
+    }
+}
+
+/// The instructions at which a worker's thread ran in a task since the last event of this kind about the worker and the task, sampled by the kernel at intervals of the thread's processor time (modes metrics and full, if the kernel permits it).
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct InstructionsSampled {
+    /// The worker.
+    pub worker: u64,
+    /// The task.
+    pub task: u64,
+    /// The number of samples.
+    pub samples: u64,
+    /// The number of samples in a loop that waits for another thread, such as the loop of a spin lock.
+    pub spinning: u64,
+}
+
+impl From<InstructionsSampled> for Observation {
+    fn from(event: InstructionsSampled) -> Observation {
+        Observation::InstructionsSampled(event)
+    }
+}
+
+impl InstructionsSampled {
+    const FIELDS: &'static [FieldSpec] = &[
+        field("worker", FieldType::U32),
+        field("task", FieldType::U64),
+        field("samples", FieldType::U32),
+        field("spinning", FieldType::U32),
+    ];
+
+    #[inline(always)]
+    fn read(fields: &Fields, event: &Event<'_>) -> InstructionsSampled {
+        if let Some([word_0, word_1, word_2]) = fields.words(event) {
+            return InstructionsSampled {
+                worker: u64::from(word_0 as u32),
+                task: word_1,
+                samples: u64::from(word_2 as u32),
+                spinning: u64::from((word_2 >> 32) as u32),
+            };
+        }
+        InstructionsSampled {
+            worker: fields.u64(event, 0),
+            task: fields.u64(event, 1),
+            samples: fields.u64(event, 2),
+            spinning: fields.u64(event, 3),
         }
     }
 }

@@ -41,6 +41,7 @@ const FLOW: &[&str] = &[
     "exec.dispatch_streams",
     "exec.dispatch_used",
     "exec.derived",
+    "exec.instructions_sampled",
     "exec.kept",
     "exec.message_worked",
     "exec.processors_used",
@@ -571,6 +572,7 @@ impl<'m> Part<'m> {
     }
 
     fn ending(&mut self, reader: &SpaceReader) -> Result<(Names, Ending), Error> {
+        self.decoder.end(&mut self.analysis);
         let rows = self.rows(reader);
         let stuck = self.watch.take().map(|watch| watch.stuck(reader, &rows)).unwrap_or_default();
         let is_there = self.see(reader)?;
@@ -723,6 +725,9 @@ pub(super) struct Decoder {
     strange: Vec<String>,
     /// The measurement restarts with the first event at or after this time.
     restart_at: Option<u64>,
+    /// The gaps before that event, each with its writer and the number of lost events, after which the writer
+    /// recorded nothing more: the lost events may lie behind that time.
+    gaps: Vec<(u64, u64)>,
     /// Events after this time are left out.
     until: Option<u64>,
     is_cut: bool,
@@ -733,19 +738,40 @@ impl Decoder {
     pub(super) fn feed(&mut self, item: &Item<'_>, into: &mut impl Decoded) {
         match item {
             Item::Gap { writer, kind_unknown: true, .. } => into.unknown_kind(u64::from(*writer)),
-            Item::Gap { writer, lost, .. } => into.gap(u64::from(*writer), *lost),
+            Item::Gap { writer, lost, .. } => {
+                if self.restart_at.is_some() {
+                    self.gaps.push((u64::from(*writer), *lost));
+                }
+                into.gap(u64::from(*writer), *lost);
+            }
             Item::Event(event) => {
                 if self.until.is_some_and(|until| event.time > until) {
                     self.is_cut = true;
                     return;
                 }
-                if self.restart_at.is_some_and(|time| event.time >= time)
-                    && let Some(time) = self.restart_at.take()
-                {
-                    into.restart(time);
+                if let Some(begin) = self.restart_at {
+                    if event.time < begin {
+                        self.gaps.retain(|&(writer, _)| writer != u64::from(event.writer));
+                    } else {
+                        self.restart(begin, into);
+                    }
                 }
                 self.feed_event(event, into);
             }
+        }
+    }
+
+    #[cold]
+    fn restart(&mut self, begin: u64, into: &mut impl Decoded) {
+        self.restart_at = None;
+        into.restart(begin);
+        self.gaps.drain(..).for_each(|(writer, lost)| into.gap(writer, lost));
+    }
+
+    /// Counts the gaps of a window in which no event is left.
+    fn end(&mut self, into: &mut impl Decoded) {
+        if let Some(begin) = self.restart_at.filter(|_| !self.gaps.is_empty()) {
+            self.restart(begin, into);
         }
     }
 

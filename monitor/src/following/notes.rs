@@ -14,7 +14,9 @@ pub(crate) fn notes(report: &Report, given: &[Note], structure: &Structure) -> V
     if report.window.events == 0 {
         note(
             "no_events",
-            if report.window.partial {
+            if report.window.lost > 0 {
+                "The events of this window were overwritten. Keep a run whole with --keep.".to_owned()
+            } else if report.window.partial {
                 "Nothing was recorded in this window: nothing ran, or the run is not observed.".to_owned()
             } else {
                 "The space holds no events: the run has not begun, or was not observed.".to_owned()

@@ -6,7 +6,9 @@ use std::collections::HashMap;
 
 use crate::composing::dispatch::What;
 use crate::composing::structure::OWN_THREAD;
-use crate::decoding::events::{DispatchUsed, Observation, ProcessorsUsed, ThreadSampled, ThreadSampledDoing};
+use crate::decoding::events::{
+    DispatchUsed, InstructionsSampled, Observation, ProcessorsUsed, ThreadSampled, ThreadSampledDoing,
+};
 use crate::decoding::observation::LiveRow;
 use crate::ids::{IdMap, TaskId, WorkerId};
 use crate::monitor::{Batch, Moment, Monitor};
@@ -17,6 +19,8 @@ use crate::report::{Asleep, BusyAccount, Hanging, Note, Processors, Report, Slee
 const TASKS_MAX: usize = 4096;
 /// The approximate time that a worker takes to change from one task to the next.
 const CHANGE_NS: f64 = crate::verdict::thresholds::CHANGE_NS;
+/// The least number of sampled instructions from which it is known for how long a thread waits in loops.
+pub(crate) const INSTRUCTIONS_MIN: u64 = 10;
 /// A thread that was sampled asleep for less than this time does not hang.
 const HANGS_NS: f64 = 500e6;
 /// The maximal age of a sample that shows a hanging thread.
@@ -62,6 +66,9 @@ struct Sum {
     /// processor; `cpu_ns` is the processor time of these dispatches.
     measured: f64,
     cpu_ns: f64,
+    /// The number of sampled instructions, and of those in loops that wait for another thread.
+    instructions: u64,
+    spinning: u64,
     lock: Vote,
 }
 
@@ -126,7 +133,14 @@ impl Sum {
         self.cpu_ns += used.cpu_ns as f64;
     }
 
+    fn ran(&mut self, sampled: &InstructionsSampled) {
+        self.instructions += sampled.samples;
+        self.spinning += sampled.spinning;
+    }
+
     fn add(&mut self, other: &Sum) {
+        self.instructions += other.instructions;
+        self.spinning += other.spinning;
         self.looks += other.looks;
         self.ran += other.ran;
         self.delayed += other.delayed;
@@ -162,8 +176,11 @@ impl Sum {
         let kept_ns = of_looks(self.delayed).clamp(0.0, (busy_ns - known - worked_ns).max(0.0));
         let ran_ns = (busy_ns - known - kept_ns).max(0.0);
         let runtime_ns = (dispatches as f64 * CHANGE_NS).min(ran_ns);
+        let spins = self.spinning.min(self.instructions) as f64 / self.instructions.max(1) as f64;
+        let spinning_ns = (self.instructions >= INSTRUCTIONS_MIN).then_some(spins * (ran_ns - runtime_ns));
         Some(BusyAccount {
-            computing_ns: ran_ns - runtime_ns,
+            computing_ns: ran_ns - runtime_ns - spinning_ns.unwrap_or(0.0),
+            spinning_ns,
             asleep: Asleep::of(asleep),
             kept_ns,
             runtime_ns,
@@ -193,6 +210,7 @@ impl Monitor for Accounts {
         &[
             "run.dispatch",
             "exec.thread_sampled",
+            "exec.instructions_sampled",
             "exec.dispatch_used",
             "exec.processors_used",
             "exec.thread_used",
@@ -207,6 +225,9 @@ impl Monitor for Accounts {
                     self.refused |= sample.source == crate::events::ThreadSampledSource::Nothing;
                     self.each(batch, sample.task, sample.worker, |sum| sum.looked(&sample));
                     self.last.insert(sample.task, (item.time, sample));
+                }
+                What::Runtime(Observation::InstructionsSampled(sampled)) => {
+                    self.each(batch, sampled.task, sampled.worker, |sum| sum.ran(&sampled));
                 }
                 What::Runtime(Observation::DispatchUsed(used)) => {
                     self.each(batch, used.task, used.worker, |sum| sum.measured(&used));
@@ -388,6 +409,8 @@ mod tests {
                 measured: ticks(),
                 cpu_ns: ticks(),
                 looks: ticks() as u64,
+                instructions: ticks() as u64,
+                spinning: ticks() as u64,
                 ..Sum::default()
             };
             let (busy_ns, dispatches) = (ticks(), ticks() as u64);

@@ -13,7 +13,7 @@ mod volume;
 mod waits;
 mod workers;
 
-pub(crate) use accounts::Accounts;
+pub(crate) use accounts::{Accounts, INSTRUCTIONS_MIN};
 pub(crate) use behind::Orders;
 pub(crate) use expensive::Records;
 pub(crate) use latency::Latencies;

@@ -4,13 +4,17 @@ use serde::{Deserialize, Serialize};
 
 use crate::ids::{TaskId, WorkerId};
 
-/// The busy time divided into parts that add up to it: computing, sleeping in the box, waiting for a
-/// processor, and the runtime's own work. The parts are estimated from samples of the thread's state and from
-/// its processor time in dispatches of a millisecond or more.
+/// The busy time divided into parts that add up to it: computing, waiting in a loop, sleeping in the box,
+/// waiting for a processor, and the runtime's own work. The parts are estimated from samples of the thread's
+/// state and of its instructions, and from its processor time in dispatches of a millisecond or more.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct BusyAccount {
     /// Time in which the thread ran on a processor.
     pub computing_ns: f64,
+    /// Time in which the thread ran in a loop that waits for another thread, such as the loop of a spin lock;
+    /// null if the kernel does not sample instructions, or too few were sampled.
+    #[serde(default)]
+    pub spinning_ns: Option<f64>,
     /// Time in which the thread slept, by the reason for the sleep.
     pub asleep: Asleep,
     /// The part of the busy time in which the thread was runnable without a processor. Time without a
@@ -119,8 +123,9 @@ impl Asleep {
 
 impl BusyAccount {
     /// The parts of busy time, whose sum is the busy time.
-    pub fn parts(&self) -> [f64; 4] {
-        [self.computing_ns, self.asleep.total_ns(), self.kept_ns, self.runtime_ns]
+    pub fn parts(&self) -> [f64; 5] {
+        let spinning_ns = self.spinning_ns.unwrap_or(0.0);
+        [self.computing_ns, spinning_ns, self.asleep.total_ns(), self.kept_ns, self.runtime_ns]
     }
 
     /// The sum of all parts.

@@ -128,7 +128,8 @@ impl Sums<'_> {
     fn account(&mut self, name: &str, busy_ns: Option<f64>, account: Option<&BusyAccount>) {
         let Some(account) = account else { return };
         self.check(busy_ns.is_some(), || format!("the busy time of {name} is divided, and is not known"));
-        let parts = [account.computing_ns, account.kept_ns, account.runtime_ns];
+        let spinning_ns = account.spinning_ns.unwrap_or(0.0);
+        let parts = [account.computing_ns, spinning_ns, account.kept_ns, account.runtime_ns];
         let whole = busy_ns.unwrap_or(0.0);
         for part in parts.into_iter().chain(account.asleep.parts()) {
             let holds = part >= 0.0 && part <= whole * (1.0 + EXACT) + 1.0;

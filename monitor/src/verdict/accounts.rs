@@ -19,6 +19,12 @@ pub(super) fn asleep_part(account: Option<&BusyAccount>) -> Option<f64> {
     Some(account.asleep.total_ns() / account.total_ns())
 }
 
+/// The share of busy time in which the thread waited in a loop for another thread, if known.
+pub(crate) fn spinning_part(account: Option<&BusyAccount>) -> Option<f64> {
+    let account = account.filter(|account| account.total_ns() > 0.0)?;
+    Some(account.spinning_ns? / account.total_ns())
+}
+
 /// The share of busy time in which the thread worked, if known.
 pub(super) fn computing_part(account: Option<&BusyAccount>) -> Option<f64> {
     let account = account.filter(|account| is_sure(account) && account.total_ns() > 0.0)?;
@@ -38,7 +44,7 @@ impl Finding {
     }
 
     /// The main reason for which the thread slept.
-    pub(super) fn slept_for(&self) -> Option<SleepsFor> {
+    pub(crate) fn slept_for(&self) -> Option<SleepsFor> {
         let has = |what: &SleepsFor| self.figure(&format!("asleep_for_{}", what.word())).is_some();
         SleepsFor::ALL.into_iter().find(has)
     }
@@ -65,8 +71,8 @@ pub(super) fn used_by_run(processors: &Processors) -> f64 {
 pub(super) fn contradicts(facts: &Facts<'_>, found: &Finding) -> bool {
     let task =
         || facts.report.tasks.iter().find(|task| found.task.as_ref().is_some_and(|of| of.id == task.id));
-    let implies_work =
-        found.rule != "asleep" && found.rule != "hang" && found.figure("asleep_of_busy").is_none();
+    let implies_work = !matches!(found.rule.as_str(), "asleep" | "spinning" | "hang")
+        && found.figure("asleep_of_busy").is_none();
     match found.kind {
         // A finding that others used the processors is ruled out if no worker was kept from a processor.
         VerdictKind::Contention => {
@@ -75,7 +81,9 @@ pub(super) fn contradicts(facts: &Facts<'_>, found: &Finding) -> bool {
         // A finding that a task has too much work is ruled out if the task mostly sleeps: with less work it
         // would not be faster.
         VerdictKind::Task | VerdictKind::Burst if implies_work => {
-            asleep_part(task().and_then(|task| facts.account(task))).is_some_and(|part| part > ASLEEP)
+            let account = task().and_then(|task| facts.account(task));
+            let spins = spinning_part(account).filter(|_| found.figure("gain_without_lock").is_none());
+            asleep_part(account).unwrap_or(0.0) + spins.unwrap_or(0.0) > ASLEEP
         }
         // If workers sleep in boxes, neither the number of workers nor the mapping of tasks is the limit.
         VerdictKind::Worker | VerdictKind::Mapping | VerdictKind::Quantum | VerdictKind::Grain => {

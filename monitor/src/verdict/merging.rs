@@ -177,6 +177,7 @@ fn add_account(to: &mut Option<BusyAccount>, of: Option<&BusyAccount>) {
         return;
     };
     to.computing_ns += of.computing_ns;
+    plus(&mut to.spinning_ns, of.spinning_ns);
     let (a, b) = (to.asleep.parts(), of.asleep.parts());
     to.asleep = crate::report::Asleep::of(std::array::from_fn(|at| a[at] + b[at]));
     to.kept_ns += of.kept_ns;

@@ -27,6 +27,7 @@ pub(crate) use facts::{is_sink, is_source};
 use thresholds::START_NS;
 
 pub use accounts::is_sure as account_is_sure;
+pub(crate) use accounts::spinning_part;
 pub use thresholds::{THRESHOLDS, Threshold};
 pub(crate) use utilisation::utilisation;
 

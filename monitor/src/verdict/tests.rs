@@ -311,9 +311,10 @@ impl Maker {
             part
         };
         let asleep = Asleep::of([0; 6].map(|_| part(self)));
-        let (kept_ns, runtime_ns) = (part(self), part(self));
+        let (kept_ns, runtime_ns, spinning_ns) = (part(self), part(self), part(self));
         (self.below(3) == 0).then(|| BusyAccount {
             computing_ns: left,
+            spinning_ns: Some(spinning_ns),
             asleep,
             kept_ns,
             runtime_ns,

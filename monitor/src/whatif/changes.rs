@@ -312,11 +312,7 @@ impl Change {
                 let in_turn = is_in_turn(model);
                 place_anew(&mut changed, model.runtime.workers, in_turn);
             }
-            Change::Unlocked { .. } => {
-                for of in changed.tasks.iter_mut().filter(|of| of.locked > 0.0) {
-                    of.locked = 0.0;
-                }
-            }
+            Change::Unlocked { .. } => changed = model.unlocked(),
             Change::Capacity { times } => {
                 for stream in &mut changed.streams {
                     stream.capacity = stream.capacity.saturating_mul(*times);
@@ -336,9 +332,9 @@ impl Change {
 
 /// The component that waits longest for a lock.
 fn most_locked(model: &Model) -> Option<String> {
-    let locked = model.tasks.iter().filter(|task| task.locked > 0.0);
-    let most = locked.max_by(|a, b| (a.locked * a.busy_ns()).total_cmp(&(b.locked * b.busy_ns())))?;
-    Some(most.component.clone())
+    let waits_ns = |task: &&Task| task.busy_ns() * (task.locked / (1.0 - task.locked) + task.waits);
+    let locked = model.tasks.iter().filter(|task| task.locked + task.waits > 0.0);
+    Some(locked.max_by(|a, b| waits_ns(a).total_cmp(&waits_ns(b)))?.component.clone())
 }
 
 /// Tasks that the mapper places before the start, in their order.
@@ -501,6 +497,7 @@ fn replicate(model: &mut Model, component: &str, replicas: usize) {
         times: 1.0,
         on_processor: 1.0,
         locked: 0.0,
+        waits: 0.0,
         is_placed: false,
         weight,
         ..original.clone()

@@ -18,7 +18,8 @@ use crate::following::follower::Follower;
 use crate::following::notes::BY_SHARES;
 use crate::following::windows::windows;
 use crate::report::{
-    Action, Alternative, Figure, Finding, Replay, Report, State, Suggestion, Task, Verdict, VerdictKind,
+    Action, Alternative, Figure, Finding, Replay, Report, SleepsFor, State, Suggestion, Task, Verdict,
+    VerdictKind,
 };
 use crate::verdict::{is_sink, is_source, time, verdict};
 use crate::wording::percent;
@@ -317,7 +318,7 @@ impl Table<'_> {
         if most < LIMITS {
             // If no change gains anything, a finding is kept that says so, or that is based on facts which
             // the replay does not model.
-            let is_seen = found.rule == "asleep" || found.rule == "behind";
+            let is_seen = matches!(found.rule.as_str(), "asleep" | "spinning" | "behind");
             return !is_seen && !is_others && found.kind != VerdictKind::Unclear && gain < LIMITS;
         }
         gain < AS_GOOD * most && (is_others || self.leads(named) <= 1.0 - SURE)
@@ -402,6 +403,9 @@ fn asks_for(found: &Finding, change: &Change) -> bool {
         (VerdictKind::Order, Change::Unordered { .. }) => true,
         (VerdictKind::Worker, Change::Workers { .. }) => true,
         (VerdictKind::Capacity, Change::NoLimit { .. }) => found.rule == "unfinished",
+        (VerdictKind::Task, Change::Unlocked { .. }) => {
+            found.rule == "spinning" || found.slept_for() == Some(SleepsFor::Lock)
+        }
         _ => false,
     };
     by_kind || found.actions.iter().any(|action| does(action, found, change))

@@ -136,8 +136,14 @@ pub(super) struct Task {
     pub(super) is_placed: bool,
     /// The weight that the mapper assigns to the task when it cuts a network into contiguous pieces.
     pub(super) weight: u32,
-    /// The share of the task's busy time in which it waits for a lock that it shares with other tasks.
+    /// The share of the recorded busy time in which the task waited for a lock that it shares with other
+    /// tasks. The wait is not part of `times`, because the replay finds its length.
     pub(super) locked: f64,
+    /// The share of the task's busy time in which it waits for a lock, if the wait is part of `times`, because
+    /// it is as long as it was recorded.
+    pub(super) waits: f64,
+    /// The share of these waits in which the task keeps its processor, in a loop.
+    pub(super) spun: f64,
     /// Whether the task waits in its box for a resource that it may share with others: replicas of it would
     /// wait for an unknown time as well.
     pub(super) shares: bool,
@@ -225,11 +231,24 @@ impl Model {
         let mut other = self.clone();
         let mut found = false;
         for task in other.tasks.iter_mut().filter(|task| task.locked > 0.0) {
-            task.times /= 1.0 - task.locked;
-            task.on_processor *= 1.0 - task.locked;
-            (task.locked, task.shares, found) = (0.0, true, true);
+            let locked = task.locked;
+            task.times /= 1.0 - locked;
+            task.on_processor = (1.0 - locked) * task.on_processor + locked * task.spun;
+            (task.locked, task.waits, task.shares, found) = (0.0, locked, true, true);
         }
         found.then_some(other)
+    }
+
+    /// The same network in which no task waits for a lock.
+    pub(super) fn unlocked(&self) -> Model {
+        let mut other = self.clone();
+        for task in &mut other.tasks {
+            let waits = task.waits;
+            task.times *= 1.0 - waits;
+            task.on_processor = ((task.on_processor - waits * task.spun) / (1.0 - waits)).clamp(0.02, 1.0);
+            (task.locked, task.waits) = (0.0, 0.0);
+        }
+        other
     }
 
     /// Streams that a task reads.

@@ -9,6 +9,7 @@ use crate::composing::dispatch::{Dispatch, For, Wait, What};
 use crate::decoding::events::{Observation, ThreadSampledDoing};
 use crate::decoding::observation::Run;
 use crate::monitor::{Batch, Moment, Monitor};
+use crate::monitors::INSTRUCTIONS_MIN;
 use crate::report::Report;
 
 /// The maximal number of messages replayed; of a run with more messages, only the beginning is replayed.
@@ -21,11 +22,13 @@ const BETWEEN_MAX_NS: f64 = 20_000.0;
 
 /// The least number of samples from which a thread is judged by its samples.
 const LOOKS_MIN: u64 = 5;
+/// The number of samples of a task's instructions that count as much as all those of its component.
+const INSTRUCTIONS_FEW: f64 = 20.0;
 /// A task depends on a shared resource if this share of its samples shows it asleep for a lock or a read.
 const SHARES: f64 = 0.2;
 
 /// A task shares a lock with other tasks if at least this share of its samples shows it asleep for a lock.
-const LOCKED: f64 = 0.05;
+pub(super) const LOCKED: f64 = 0.05;
 
 /// A box counts as sleeping if its thread has a processor for less than this share of its busy time.
 /// [`TICKS_MIN`] is the least number of messages from which it is judged whether they end at regular
@@ -107,6 +110,8 @@ struct TaskLog {
     /// The numbers of samples of the task's thread: of all samples, of those that found it asleep for a lock,
     /// and of those that found it asleep in a read.
     looks: [u64; 3],
+    /// The numbers of sampled instructions, and of those in loops that wait for another thread.
+    instructions: [u64; 2],
 }
 
 impl TaskLog {
@@ -115,6 +120,18 @@ impl TaskLog {
     fn seen(&self, [first, last]: [usize; 2]) -> f64 {
         let asleep: u64 = self.looks[first..=last].iter().sum();
         if self.looks[0] < LOOKS_MIN { 0.0 } else { asleep as f64 / self.looks[0] as f64 }
+    }
+
+    /// The share of its time on a processor in which the task's thread waited for another thread in a loop; 0
+    /// if there were too few samples. The fewer samples there are of the task, the more counts the share of
+    /// all tasks of its component, whose numbers of samples are `of_component`.
+    fn spins(&self, of_component: [u64; 2]) -> f64 {
+        let [all, spinning] = of_component.map(|count| count as f64);
+        if of_component[0] < INSTRUCTIONS_MIN {
+            return 0.0;
+        }
+        let [own, own_spinning] = self.instructions.map(|count| count as f64);
+        (own_spinning + INSTRUCTIONS_FEW * spinning / all) / (own + INSTRUCTIONS_FEW)
     }
 }
 
@@ -226,6 +243,11 @@ impl Recording {
                     _ => {}
                 }
             }
+            Observation::InstructionsSampled(sampled) => {
+                let task = self.tasks.entry(sampled.task).or_default();
+                task.instructions[0] += sampled.samples;
+                task.instructions[1] += sampled.spinning;
+            }
             Observation::ThreadUsed(used) => {
                 let own = used.worker >= u64::from(u32::MAX);
                 let thread = thread_of((!own).then_some(used.worker), used.task);
@@ -334,6 +356,11 @@ impl Recording {
         ids.sort_unstable();
         let mut numbers: HashMap<u32, u32> = HashMap::new();
         let mut model = Model { tasks: Vec::new(), streams: Vec::new(), runtime };
+        let mut instructions: HashMap<u64, [u64; 2]> = HashMap::new();
+        for log in self.tasks.values() {
+            let of_site = instructions.entry(log.site).or_default();
+            of_site.iter_mut().zip(log.instructions).for_each(|(sum, more)| *sum += more);
+        }
         for id in ids {
             let log = &self.tasks[&id];
             let mut script = log.script.clone();
@@ -349,7 +376,8 @@ impl Recording {
                     model.streams.len() as u32 - 1
                 });
             }
-            model.tasks.push(self.task(id, log, script)?);
+            let of_component = instructions.get(&log.site).copied().unwrap_or_default();
+            model.tasks.push(self.task(id, log, script, log.spins(of_component))?);
         }
         model.runtime.between_ns = self.between.0 / self.between.1.max(1) as f64;
         model.runtime.wake_ns = self.wakes.each_ref().map(|samples| median(samples));
@@ -357,7 +385,7 @@ impl Recording {
         Ok(model)
     }
 
-    fn task(&self, id: u64, log: &TaskLog, script: Script) -> Result<Task, String> {
+    fn task(&self, id: u64, log: &TaskLog, script: Script, spins: f64) -> Result<Task, String> {
         let reads_nothing = script.steps.iter().all(|step| step.input == NOTHING);
         if log.own_thread && reads_nothing && log.called.kind != "source" {
             return Err(format!(
@@ -374,10 +402,12 @@ impl Recording {
             None => (1.0, 1.0),
         };
         let messages = script.steps.len().max(script.writes.len());
-        let locked = Some(log.seen([1, 1])).filter(|&part| part >= LOCKED).unwrap_or(0.0).min(0.95);
+        let waits = |part: f64| if part < LOCKED { 0.0 } else { part.min(0.95) };
+        let (asleep, spinning) = (waits(log.seen([1, 1])), waits(spins));
+        let locked = (asleep + (1.0 - asleep) * spinning).min(0.95);
         // The wait for the lock is removed from the costs, so the share of the remaining time on a processor
-        // is greater.
-        let (times, on_processor) = (times * (1.0 - locked), (on_processor / (1.0 - locked)).min(1.0));
+        // is greater if the thread slept in its wait.
+        let (times, on_processor) = (times * (1.0 - locked), (on_processor / (1.0 - asleep)).min(1.0));
         let certain = log.streams_read.len() < 2 || log.waits[0] > log.waits[1];
         Ok(Task {
             name: log.called.name.clone(),
@@ -398,6 +428,8 @@ impl Recording {
             is_placed: log.called.is_placed,
             weight: log.weight(),
             locked,
+            waits: 0.0,
+            spun: if locked > 0.0 { (1.0 - asleep) * spinning / locked } else { 0.0 },
             shares: log.seen([2, 2]) >= SHARES,
             is_paced: log.called.kind == "box"
                 && (log.seen([2, 2]) >= PACED || on_processor < AWAKE && log.paces.are_regular()),
@@ -448,6 +480,7 @@ impl Monitor for Recording {
             "exec.worker_ended",
             "exec.thread_used",
             "exec.thread_sampled",
+            "exec.instructions_sampled",
         ]
     }
 

@@ -14,10 +14,11 @@
 
 use super::changes::{BOX_WEIGHT, Change, candidates, placed_anew};
 use super::model::{Model, NOTHING, Place, Reads, Runtime, Script, Task, Unfolding};
+use super::recording::LOCKED;
 use super::replay::replay;
 use super::{Predicted, Replayed, WhatIf, interval, refusal};
 use crate::report::{self, BusyAccount, Report, State, component_of};
-use crate::verdict::{account_is_sure, is_source};
+use crate::verdict::{account_is_sure, is_source, spinning_part};
 
 /// The greatest share of the run's time that the bottleneck may leave unexplained.
 const UNEXPLAINED: f64 = 0.25;
@@ -44,6 +45,9 @@ pub(super) fn by_sums(report: &Report, runtime: Runtime) -> Replayed {
 }
 
 fn predicted(model: &Model, lasted_ns: f64) -> Replayed {
+    // It is not known which tasks share a lock, so each task's wait for a lock keeps its recorded length.
+    let fixed = model.without_locks();
+    let model = fixed.as_ref().unwrap_or(model);
     let Some(before) = replay(model, 1) else { return Replayed::refused("the model comes to a standstill") };
     let unexplained_ns = lasted_ns - before.lasted_ns;
     if unexplained_ns.abs() > UNEXPLAINED * lasted_ns {
@@ -53,8 +57,11 @@ fn predicted(model: &Model, lasted_ns: f64) -> Replayed {
     }
     // Sums cannot predict changes of streams, dispatches and limits.
     let is_predictable = |change: &Change| {
-        use Change::{Faster, Place, Replicas, Unplaced, Workers};
-        matches!(change, Faster { .. } | Place { .. } | Replicas { .. } | Workers { .. } | Unplaced)
+        use Change::{Faster, Place, Replicas, Unlocked, Unplaced, Workers};
+        matches!(
+            change,
+            Faster { .. } | Place { .. } | Replicas { .. } | Workers { .. } | Unplaced | Unlocked { .. }
+        )
     };
     let changes: Vec<Change> = candidates(model).into_iter().filter(is_predictable).collect();
     let gains = gains(model, &changes, unexplained_ns);
@@ -162,6 +169,10 @@ fn modelled(
     };
     let asleep = part(|account| account.asleep.total_ns());
     let locked = part(|account| account.asleep.lock_ns);
+    // Of a task with few samples, the share of its component is known better.
+    let of_component = || report.components.iter().find(|of| of.path == component)?.work.account.as_ref();
+    let spins = spinning_part(account).or_else(|| spinning_part(of_component())).unwrap_or(0.0).min(0.95);
+    let spins = if spins < LOCKED { 0.0 } else { spins };
     let reads = part(|account| account.asleep.read_ns);
     // If a source runs at the pace of its outside input, the model contains the source's wait for this input.
     let input_wait = task.work.shares.map_or(0.0, |shares| shares.input_wait);
@@ -176,15 +187,15 @@ fn modelled(
         place: task.worker.map_or(Place::OwnThread, |worker| Place::Worker(worker.number as usize)),
         reads: Reads::AsRecorded,
         script: script.into(),
-        times: 1.0,
-        on_processor: on_processor.clamp(0.02, 1.0),
+        times: 1.0 - spins,
+        on_processor: ((on_processor - spins) / (1.0 - spins)).clamp(0.02, 1.0),
         shown_after: STEPS,
         origin: unfolding.origin(component, number_of(&task.name)),
         is_placed: component.split('/').any(|part| part.split('#').next() == Some("place")),
         weight: if kind == "box" { BOX_WEIGHT } else { 1 },
-        // A task's wait for a lock keeps the recorded length, because it is not known which tasks share the
-        // lock.
-        locked: 0.0,
+        locked: spins,
+        waits: 0.0,
+        spun: 1.0,
         shares: locked >= 0.2 || reads >= 0.2,
         is_paced: kind == "box" && reads >= 0.3,
     }

@@ -42,6 +42,8 @@ impl Task {
             is_placed: false,
             weight: 1,
             locked: 0.0,
+            waits: 0.0,
+            spun: 0.0,
             shares: false,
             is_paced: false,
         }

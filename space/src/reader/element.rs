@@ -622,9 +622,10 @@ impl ElementReader {
         self.base = file::word(&self.buffer, block::BASE);
         if self.base > self.last {
             self.is_past_last = true;
-            // The events before the block were overwritten after the start was searched.
+            // The events before the block are overwritten, if those before the start were read or skipped.
             if first > self.sequence {
                 self.overwritten_until = Some(self.base);
+                return Ok(self.move_to(first));
             }
             return Ok(None);
         }

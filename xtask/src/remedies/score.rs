@@ -62,7 +62,7 @@ pub(super) fn advice_of(planted: &Planted, verdict: &Value) -> Advice {
             .flatten()
             .any(|figure| figure["name"].as_str() == Some(name))
     };
-    if has_figure("asleep_for_lock") || has_figure("gain_without_lock") {
+    if ["asleep_for_lock", "spinning_of_busy", "gain_without_lock"].into_iter().any(has_figure) {
         named.push(Remedy::Unlock);
     }
     if has_figure("gain_of_replicas") {

@@ -662,6 +662,26 @@ public final class Kinds {
         public static final int TYPE_HOLDER = Layout.FIELD_U64;
     }
 
+    /** The instructions at which a worker's thread ran in a task since the last event of this kind about the worker and the task, sampled by the kernel at intervals of the thread's processor time (modes metrics and full, if the kernel permits it). */
+    public static final class ExecInstructionsSampled {
+        private ExecInstructionsSampled() {}
+        public static final String NAME = "exec.instructions_sampled";
+        public static final long HASH = 0x42e3262efbfa8ab4L;
+        public static final int WORDS = 3;
+        /** The worker. */
+        public static final int AT_WORKER = 0;
+        public static final int TYPE_WORKER = Layout.FIELD_U32;
+        /** The task. */
+        public static final int AT_TASK = 8;
+        public static final int TYPE_TASK = Layout.FIELD_U64;
+        /** The number of samples. */
+        public static final int AT_SAMPLES = 16;
+        public static final int TYPE_SAMPLES = Layout.FIELD_U32;
+        /** The number of samples in a loop that waits for another thread, such as the loop of a spin lock. */
+        public static final int AT_SPINNING = 20;
+        public static final int TYPE_SPINNING = Layout.FIELD_U32;
+    }
+
     /** The processor time of a dispatch of a millisecond or more. This event precedes the event of the measured dispatch. */
     public static final class ExecDispatchUsed {
         private ExecDispatchUsed() {}

@@ -29,6 +29,7 @@ mod slow_replica;
 mod small_stream;
 mod source;
 mod source_awaited;
+mod spinning;
 mod throttled;
 mod too_short;
 mod uneven_split;
@@ -58,6 +59,7 @@ pub(super) const RULES: &[Rule] = &[
     Rule { name: "full_disk", find: full_disk::find, describe: full_disk::describe },
     Rule { name: "replayed", find: replayed::find, describe: replayed::describe },
     Rule { name: "asleep", find: asleep::find, describe: asleep::describe },
+    Rule { name: "spinning", find: spinning::find, describe: spinning::describe },
     Rule { name: "throttled", find: throttled::find, describe: throttled::describe },
     Rule { name: "contention", find: contention::find, describe: contention::describe },
     Rule { name: "crowded", find: crowded::find, describe: crowded::describe },

@@ -83,6 +83,29 @@ fn a_sleeping_box_is_not_reported_as_lacking_a_processor() {
     assert!(lock.text.contains("a lock") && lock.suggestion.is_some_and(|so| !so.contains("replicate")));
 }
 
+/// A report as [`sleeping`], but of a box that waits for others in a loop for the share `part` of its time.
+fn spinning(part: f64) -> Report {
+    let mut report = sleeping(SleepsFor::Lock, 0.0, 0.0);
+    let spins = BusyAccount {
+        spinning_ns: Some(part * 1e9),
+        computing_ns: (1.0 - part) * 1e9,
+        looks: 100,
+        ..BusyAccount::default()
+    };
+    report.tasks[1].work.account = Some(spins.clone());
+    report.workers[0].account = Some(spins);
+    report
+}
+
+#[test]
+fn a_box_that_waits_in_a_loop_is_not_reported_as_slow() {
+    let found = verdict(&spinning(0.6));
+    assert_eq!((found.finding.kind, found.finding.rule.as_str()), (VerdictKind::Task, "spinning"));
+    assert!(found.words.text.contains("60 %") && found.words.text.contains("spin lock"), "{:?}", found.words);
+    assert!(found.words.suggestion.is_some_and(|so| !so.contains("replicate")));
+    assert_eq!(verdict(&spinning(0.05)).finding.rule, "saturated_task");
+}
+
 #[test]
 fn a_computing_box_is_not_reported_as_asleep() {
     let report = sleeping(SleepsFor::Lock, 0.1, 0.0);

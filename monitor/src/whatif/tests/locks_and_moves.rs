@@ -31,6 +31,23 @@ fn tasks_that_share_a_lock_take_turns_and_gain_by_doing_without() {
     let unshared = model.without_locks().expect("some wait for locks");
     assert!(close(unshared.tasks[0].busy_ns(), 500.0 * 20e3, 1e-6));
     assert!(unshared.without_locks().is_none());
+    // Without the locks they gain as much as if they had shared one.
+    let unlocked = candidates(&unshared).into_iter().find(|change| matches!(change, Change::Unlocked { .. }));
+    let free = unlocked.expect("it is tried").applied(&unshared);
+    assert!(close(free.tasks[0].busy_ns(), 500.0 * 10e3, 1e-6));
+    assert!(close(free.tasks[0].on_processor, 1.0, 1e-6), "{}", free.tasks[0].on_processor);
+}
+
+#[test]
+fn a_task_that_waits_for_a_lock_in_a_loop_keeps_its_processor() {
+    let mut model = line(&[vec![10e3; 500], vec![10e3; 500]], &[64]);
+    for (task, spun) in model.tasks.iter_mut().zip([1.0, 0.0]) {
+        (task.locked, task.spun) = (0.5, spun);
+    }
+    let unshared = model.without_locks().expect("both wait for a lock");
+    let on_processor = |of: &Model| of.tasks.iter().map(|task| task.on_processor).collect::<Vec<_>>();
+    assert_eq!(on_processor(&unshared), [1.0, 0.5]);
+    assert_eq!(on_processor(&unshared.unlocked()), [1.0, 1.0]);
 }
 
 #[test]
