@@ -9,8 +9,8 @@ use crate::error::Error;
 use crate::inject::Gadgets;
 use crate::memory::{Found, Record};
 use crate::process::{Mapping, Process};
-use crate::stacks::interrupted;
-use crate::tracer::{Stopped, Waited, traced};
+use crate::stacks::Stacks;
+use crate::tracer::{Stopped, Waited, share_memory, traced};
 use std::time::Duration;
 
 /// The result of restoring.
@@ -86,14 +86,26 @@ fn others(pid: i32, name: &str) -> Vec<i32> {
     if name.is_empty() {
         return Vec::new();
     }
+    let mut others = all_but(pid);
+    others.retain(|other| {
+        let maps = std::fs::read(format!("/proc/{other}/maps"));
+        maps.is_ok_and(|maps| String::from_utf8_lossy(&maps).contains(name))
+    });
+    others
+}
+
+/// Other processes that use the memory of this one: a child of `vfork` until it runs another program, or the
+/// parent of this process if it is such a child. Its threads are not stopped when those of this process are.
+fn company(pid: i32) -> Vec<i32> {
+    let mut others = all_but(pid);
+    others.retain(|other| share_memory(pid, *other));
+    others
+}
+
+fn all_but(pid: i32) -> Vec<i32> {
     let Ok(list) = std::fs::read_dir("/proc") else { return Vec::new() };
     let numbers = list.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok());
-    let has = |other: &i32| {
-        *other != pid
-            && std::fs::read(format!("/proc/{other}/maps"))
-                .is_ok_and(|maps| String::from_utf8_lossy(&maps).contains(name))
-    };
-    numbers.filter(has).collect()
+    numbers.filter(|other| *other != pid).collect()
 }
 
 fn one(process: &Process, patience: Duration) -> Result<Restored, Error> {
@@ -131,11 +143,13 @@ fn one(process: &Process, patience: Duration) -> Result<Restored, Error> {
 /// the result says how much it is.
 fn attempt(process: &Process, gadgets: &Gadgets) -> Result<Restored, Error> {
     let Some(found) = Found::in_target(process)? else { return Ok(Restored::default()) };
+    // A thread that waits for its child of `vfork` does not stop, so once all threads have stopped there is no
+    // such child that is not among these.
+    let company = company(process.pid());
     let mut stopped = Stopped::all(process)?;
     let is_unwinder = |record: &Record| matches!(record, Record::Unwinder { .. });
     let put_back_now = put_back(process, found.records.iter().filter(|record| !is_unwinder(record)))?;
-    let mut maps = process.maps()?;
-    let mut within = within(process, &found, &stopped, &maps, gadgets);
+    let mut within = within(process, &found, &stopped)?;
     let mut moments = ALONE.into_iter();
     loop {
         return_addresses(process, &found)?;
@@ -151,18 +165,18 @@ fn attempt(process: &Process, gadgets: &Gadgets) -> Result<Restored, Error> {
         let mut ids: Vec<i32> = within.iter().map(|(id, _)| *id).collect();
         ids.dedup();
         stopped.let_run(process, &ids, alone)?;
-        maps = process.maps()?;
-        within = self::within(process, &found, &stopped, &maps, gadgets);
+        within = self::within(process, &found, &stopped)?;
     }
     let bytes = found.mappings.iter().map(|mapping| mapping.end - mapping.begin).sum();
     let result = |bytes_left| {
         let changes = put_back_now.len();
         Restored { changes, put_back: put_back_now, bytes_left, stopped: stopped.lasts() }
     };
-    if !within.is_empty() || is_calling(process, &found) {
+    let has_company = company.into_iter().any(|other| share_memory(process.pid(), other));
+    if !within.is_empty() || is_calling(process, &found) || has_company {
         return Ok(result(bytes));
     }
-    let Some(thread) = worker(process, &stopped, &maps) else { return Ok(result(bytes)) };
+    let Some(thread) = worker(process, &stopped, &process.maps()?) else { return Ok(result(bytes)) };
     for number in &found.open {
         gadgets.call(process, thread, (libc::SYS_close, [*number, 0, 0, 0, 0, 0]), &[])?;
     }
@@ -178,24 +192,19 @@ fn attempt(process: &Process, gadgets: &Gadgets) -> Result<Restored, Error> {
 }
 
 /// The places in inserted code at which threads stand, or continue when a signal handler returns, each with
-/// the thread.
-fn within(
-    process: &Process,
-    found: &Found,
-    stopped: &Stopped,
-    maps: &[Mapping],
-    gadgets: &Gadgets,
-) -> Vec<(i32, u64)> {
+/// the thread. A thread of which that cannot be found out counts as one that stands there.
+fn within(process: &Process, found: &Found, stopped: &Stopped) -> Result<Vec<(i32, u64)>, Error> {
+    let stacks = Stacks::of(process);
     let mut within = Vec::new();
     for thread in &stopped.threads {
-        // A thread that is about to be killed has no registers any more.
-        let Ok(registers) = thread.registers() else { continue };
-        let mut places = interrupted(process, maps, &registers, gadgets.restorer);
+        let registers = thread.position()?;
+        let anywhere = || found.mappings.iter().map(|mapping| mapping.begin).collect();
+        let mut places = stacks.interrupted(&registers).unwrap_or_else(anywhere);
         places.push(registers.rip);
         places.retain(|place| found.mappings.iter().any(|mapping| mapping.has(*place)));
         within.extend(places.into_iter().map(|place| (thread.id, place)));
     }
-    within
+    Ok(within)
 }
 
 fn is_harmless(records: &[Record], place: u64) -> bool {
