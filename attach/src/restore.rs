@@ -111,10 +111,16 @@ fn all_but(pid: i32) -> Vec<i32> {
 fn one(process: &Process, patience: Duration) -> Result<Restored, Error> {
     let mut waited = Waited::begin();
     let mut restored = Restored::default();
-    let gadgets = Gadgets::find(process, &process.maps()?)?;
+    let mut gadgets = None;
     let mut wait = Duration::from_millis(1);
     loop {
-        let result = traced(|| attempt(process, &gadgets));
+        let result = match &gadgets {
+            Some(gadgets) => traced(|| attempt(process, gadgets)),
+            None => process.maps().and_then(|maps| {
+                let found = gadgets.insert(Gadgets::find(process, &maps)?);
+                traced(|| attempt(process, found))
+            }),
+        };
         if !process.identity.lives() {
             // The process has ended, so its memory is gone.
             return Ok(Restored { bytes_left: 0, ..restored });
@@ -124,10 +130,16 @@ fn one(process: &Process, patience: Duration) -> Result<Restored, Error> {
                 restored.and(once);
                 // A system call that the killed process had started in a thread may have made a mapping after
                 // the last check.
-                let is_done = restored.bytes_left == 0 && Found::in_target(process)?.is_none();
+                let is_done =
+                    restored.bytes_left == 0 && Found::in_target(process).is_ok_and(|found| found.is_none());
                 if is_done || restored.bytes_left > 0 && waited.time() > patience {
                     return Ok(restored);
                 }
+            }
+            // Meanwhile a child has begun another program, which may not have its C library yet, or is about to
+            // end.
+            Err(_) if Found::in_target(process).is_ok_and(|found| found.is_none()) => {
+                return Ok(Restored { bytes_left: 0, ..restored });
             }
             // An error may come from another process that restores the target at the same time, so restoring
             // is tried again.
