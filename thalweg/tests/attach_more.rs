@@ -32,17 +32,25 @@ fn the_costliest_points_are_thinned_first() {
         assert!(output.status.success(), "{}", text(&output.stderr));
         (objects(&output.stdout).remove(0), text(&output.stderr))
     };
-    let (free, _) = attach(&["--for", "500ms"]);
-    assert_eq!(free["one_in"], 1);
-    assert!(free["times"]["count"].as_u64() > Some(0), "{free}");
-    // Half of the cost is allowed, which is more than counting costs.
-    let percent = free["cost"].as_f64().expect("a cost") * 50.0;
-    let (thinned, stderr) = attach(&["--for", "1s", "--every", "100ms", "--budget", &percent.to_string()]);
-    assert!(
-        stderr.contains("work costs ") && stderr.contains("is measured, and all are counted"),
-        "{stderr}"
-    );
-    assert!(!stderr.contains("is taken away"), "{stderr}");
+    // On a busy machine the program may get a greater or smaller part of the processors later, and its calls cost
+    // more or less then.
+    let mut tries = 0;
+    let thinned = loop {
+        let (free, _) = attach(&["--for", "500ms"]);
+        assert_eq!(free["one_in"], 1);
+        assert!(free["times"]["count"].as_u64() > Some(0), "{free}");
+        // Half of the cost is allowed, which is more than counting costs.
+        let percent = free["cost"].as_f64().expect("a cost") * 50.0;
+        let (thinned, stderr) =
+            attach(&["--for", "1s", "--every", "100ms", "--budget", &percent.to_string()]);
+        let is_thinned =
+            stderr.contains("work costs ") && stderr.contains("is measured, and all are counted");
+        if is_thinned && !stderr.contains("is taken away") {
+            break thinned;
+        }
+        tries += 1;
+        assert!(tries < 8, "{stderr}");
+    };
     // The objects are those of the first interval.
     assert_eq!(thinned["one_in"], 1);
     assert!(target.ask("end").ends_with(" 0"));
