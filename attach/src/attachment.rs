@@ -227,6 +227,7 @@ pub struct Attachment {
     /// needed them.
     vectors: Option<(u64, u64)>,
     is_detached: bool,
+    left: Restored,
     /// The claim is dropped before the guard, because the guard itself claims the target at its end.
     _claim: Claim,
     /// The guard is dropped last, because it checks whether any change is left.
@@ -243,13 +244,14 @@ impl Attachment {
         let process = Process::open(pid)?;
         refusal::of_process(&process, options.is_filtered)?;
         let claim = Claim::new(&process)?;
+        let mut left = Restored::default();
         if let Some(found) = Found::in_target(&process)? {
             // If the claim holds across containers, the maker has ended its attachment; otherwise a maker in
             // another container may still be attached.
             if let Some(maker) = found.maker.filter(|maker| !claim.is_everywhere && maker.lives()) {
                 return Err(attached_by(process.identity, Some(maker.pid)));
             }
-            restore(pid, PATIENCE)?;
+            left = restore(pid, PATIENCE)?;
         }
         let maps = process.maps()?;
         let modules = Modules::of(&process, &maps);
@@ -267,6 +269,7 @@ impl Attachment {
             has_unwinders: false,
             vectors: None,
             is_detached: false,
+            left,
             _claim: claim,
             guard,
         })
@@ -280,6 +283,11 @@ impl Attachment {
     /// The target.
     pub fn target(&self) -> Identity {
         self.process.identity
+    }
+
+    /// What was restored when the process was opened, because a process that was killed had left it changed.
+    pub fn left(&self) -> &Restored {
+        &self.left
     }
 
     /// The functions that are attached to.

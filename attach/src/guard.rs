@@ -82,7 +82,7 @@ pub fn guard(target: Identity, mut life: impl Read) -> Result<(Restored, String)
         for _ in 0..2 {
             std::thread::sleep(Duration::from_millis(2));
             if target.lives() {
-                restored = restore(target.pid, PATIENCE)?;
+                restored.and(restore(target.pid, PATIENCE)?);
             }
         }
     }

@@ -8,6 +8,7 @@
 
 use crate::error::Error;
 use crate::process::{Mapping, Process};
+use crate::stacks::segments;
 use crate::tracer::{Registers, Thread};
 
 /// `syscall`
@@ -181,7 +182,7 @@ fn frame(of: &Registers, mask: u64, vectors: u64) -> [u8; FRAME_BYTES] {
     /// Flags that no alternate stack has, so the kernel rejects them and leaves the thread's alternate stack
     /// unchanged.
     const NO_STACK: u64 = 0x1234;
-    let segments = of.cs & 0xffff | (of.ss & 0xffff) << 48;
+    let segments = segments(of);
     let registers = [
         of.r8, of.r9, of.r10, of.r11, of.r12, of.r13, of.r14, of.r15, of.rdi, of.rsi, of.rbp, of.rbx, of.rdx,
         of.rax, of.rcx, of.rsp, of.rip, of.eflags, segments, 0, 0, 0, 0, vectors,

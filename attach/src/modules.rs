@@ -164,7 +164,10 @@ impl Modules {
     }
 
     /// The variable that has this name.
-    pub(crate) fn variable(&self, name: &str) -> Result<Function, Error> {
+    ///
+    /// # Errors
+    /// No variable has the name, or variables of several modules have it.
+    pub fn variable(&self, name: &str) -> Result<Function, Error> {
         let mut found = self.matching(name, |kind| kind == Kind::Variable);
         match found.len() {
             0 => {

@@ -21,15 +21,30 @@ pub struct Identity {
 impl Identity {
     /// The identity of the process that has this id at present.
     pub fn of(pid: i32) -> Option<Identity> {
-        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-        let (_, after) = stat.rsplit_once(") ")?;
-        let start = after.split(' ').nth(19)?.parse().ok()?;
-        (!after.starts_with(['Z', 'X'])).then_some(Identity { pid, start })
+        Identity::parsed(pid, &Identity::read(pid).ok()?)
     }
 
     /// Whether the process still runs.
     pub fn lives(&self) -> bool {
         Identity::of(self.pid) == Some(*self)
+    }
+
+    /// Whether the process has certainly ended: not if that cannot be found out.
+    pub(crate) fn has_ended(&self) -> bool {
+        match Identity::read(self.pid) {
+            Ok(stat) => Identity::parsed(self.pid, &stat) != Some(*self),
+            Err(error) => is_gone(&error),
+        }
+    }
+
+    fn read(pid: i32) -> io::Result<String> {
+        fs::read_to_string(format!("/proc/{pid}/stat"))
+    }
+
+    fn parsed(pid: i32, stat: &str) -> Option<Identity> {
+        let (_, after) = stat.rsplit_once(") ")?;
+        let start = after.split(' ').nth(19)?.parse().ok()?;
+        (!after.starts_with(['Z', 'X'])).then_some(Identity { pid, start })
     }
 }
 
@@ -72,6 +87,8 @@ impl Mapping {
 #[derive(Debug)]
 pub(crate) struct Process {
     pub(crate) identity: Identity,
+    /// The address of the program's arguments, directly above the stack of the first thread; 0 if it is not known.
+    pub(crate) arguments: u64,
     memory: File,
 }
 
@@ -80,7 +97,9 @@ impl Process {
         let identity = Identity::of(pid).ok_or_else(|| Error::new(format!("there is no process {pid}")))?;
         let memory = OpenOptions::new().read(true).write(true).open(format!("/proc/{pid}/mem"));
         let memory = memory.map_err(|error| refused(pid, &error))?;
-        Ok(Process { identity, memory })
+        let number = |stat: String| stat.rsplit_once(") ")?.1.split(' ').nth(25)?.parse().ok();
+        let arguments = Identity::read(pid).ok().and_then(number).unwrap_or(0);
+        Ok(Process { identity, arguments, memory })
     }
 
     pub(crate) fn pid(&self) -> i32 {
@@ -143,6 +162,14 @@ impl Process {
         self.memory.write_all_at(bytes, address)
     }
 
+    /// Whether a thread has certainly ended, though the kernel may still list it.
+    pub(crate) fn thread_has_ended(&self, thread: i32) -> bool {
+        match fs::read_to_string(self.proc(&format!("task/{thread}/stat"))) {
+            Ok(stat) => stat.rsplit_once(") ").is_some_and(|(_, after)| after.starts_with(['Z', 'X'])),
+            Err(error) => is_gone(&error),
+        }
+    }
+
     /// How often a thread has been given a processor, if the kernel counts that.
     pub(crate) fn turns(&self, thread: i32) -> Option<u64> {
         let text = fs::read_to_string(self.proc(&format!("task/{thread}/schedstat"))).ok()?;
@@ -156,6 +183,11 @@ impl Process {
             text.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(':').map(str::trim))?;
         Some(line.to_owned())
     }
+}
+
+/// Whether the error of a read below `/proc` says that the process or thread does not exist.
+fn is_gone(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::NotFound || error.raw_os_error() == Some(libc::ESRCH)
 }
 
 /// The reason why a process's memory cannot be accessed, and what the user can do.
@@ -232,6 +264,8 @@ mod tests {
             "{maps:?}"
         );
         assert!(!process.threads().is_empty());
+        let stack = maps.iter().find(|mapping| mapping.path == "[stack]");
+        assert!(stack.is_some_and(|mapping| mapping.has(process.arguments)), "{:#x}", process.arguments);
         assert_eq!(process.status(process.pid(), "TracerPid").as_deref(), Some("0"));
     }
 

@@ -9,20 +9,33 @@ use crate::error::Error;
 use crate::inject::Gadgets;
 use crate::memory::{Found, Record};
 use crate::process::{Mapping, Process};
-use crate::stacks::interrupted;
-use crate::tracer::{Stopped, Waited, traced};
+use crate::stacks::Stacks;
+use crate::tracer::{Stopped, Waited, share_memory, traced};
 use std::time::Duration;
 
 /// The result of restoring.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Restored {
     /// The number of functions and variables that were restored.
     pub changes: usize,
+    /// The addresses of the functions and variables that were restored, not those of children. A variable to
+    /// which the program has given another value is not among them.
+    pub put_back: Vec<u64>,
     /// Bytes of memory that stay in the target, because threads still execute there; no code jumps to it any
     /// more.
     pub bytes_left: u64,
     /// The longest time for which the target's threads were stopped.
     pub stopped: Duration,
+}
+
+impl Restored {
+    /// Adds what a later attempt has restored.
+    pub(crate) fn and(&mut self, later: Restored) {
+        self.changes += later.changes;
+        self.put_back.extend(later.put_back);
+        self.stopped = self.stopped.max(later.stopped);
+        self.bytes_left = later.bytes_left;
+    }
 }
 
 /// The state of an order while its call runs.
@@ -41,13 +54,6 @@ pub(crate) const ALONE: [Duration; 6] = [
 
 /// The number of passes over children of the target that still have the attachment's memory.
 const GENERATIONS: usize = 8;
-
-/// The result of an attempt to restore a process.
-enum Try {
-    Done(usize, Duration),
-    /// Threads execute in the memory that is to be freed.
-    Occupied(usize, Duration, u64),
-}
 
 /// Undoes all changes of a process, and of the children that it has forked since. Tries for `patience` to
 /// free the memory.
@@ -80,45 +86,60 @@ fn others(pid: i32, name: &str) -> Vec<i32> {
     if name.is_empty() {
         return Vec::new();
     }
+    let mut others = all_but(pid);
+    others.retain(|other| {
+        let maps = std::fs::read(format!("/proc/{other}/maps"));
+        maps.is_ok_and(|maps| String::from_utf8_lossy(&maps).contains(name))
+    });
+    others
+}
+
+/// Other processes that use the memory of this one: a child of `vfork` until it runs another program, or the
+/// parent of this process if it is such a child. Its threads are not stopped when those of this process are.
+fn company(pid: i32) -> Vec<i32> {
+    let mut others = all_but(pid);
+    others.retain(|other| share_memory(pid, *other));
+    others
+}
+
+fn all_but(pid: i32) -> Vec<i32> {
     let Ok(list) = std::fs::read_dir("/proc") else { return Vec::new() };
     let numbers = list.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok());
-    let has = |other: &i32| {
-        *other != pid
-            && std::fs::read(format!("/proc/{other}/maps"))
-                .is_ok_and(|maps| String::from_utf8_lossy(&maps).contains(name))
-    };
-    numbers.filter(has).collect()
+    numbers.filter(|other| *other != pid).collect()
 }
 
 fn one(process: &Process, patience: Duration) -> Result<Restored, Error> {
     let mut waited = Waited::begin();
     let mut restored = Restored::default();
-    let gadgets = Gadgets::find(process, &process.maps()?)?;
+    let mut gadgets = None;
     let mut wait = Duration::from_millis(1);
     loop {
-        let result = traced(|| attempt(process, &gadgets));
+        let result = match &gadgets {
+            Some(gadgets) => traced(|| attempt(process, gadgets)),
+            None => process.maps().and_then(|maps| {
+                let found = gadgets.insert(Gadgets::find(process, &maps)?);
+                traced(|| attempt(process, found))
+            }),
+        };
         if !process.identity.lives() {
             // The process has ended, so its memory is gone.
             return Ok(Restored { bytes_left: 0, ..restored });
         }
         match result {
-            Ok(Try::Done(changes, stopped)) => {
-                restored.changes += changes;
-                restored.stopped = restored.stopped.max(stopped);
-                restored.bytes_left = 0;
+            Ok(once) => {
+                restored.and(once);
                 // A system call that the killed process had started in a thread may have made a mapping after
                 // the last check.
-                if Found::in_target(process)?.is_none() {
+                let is_done =
+                    restored.bytes_left == 0 && Found::in_target(process).is_ok_and(|found| found.is_none());
+                if is_done || restored.bytes_left > 0 && waited.time() > patience {
                     return Ok(restored);
                 }
             }
-            Ok(Try::Occupied(changes, stopped, bytes)) => {
-                restored.changes += changes;
-                restored.stopped = restored.stopped.max(stopped);
-                restored.bytes_left = bytes;
-                if waited.time() > patience {
-                    return Ok(restored);
-                }
+            // Meanwhile a child has begun another program, which may not have its C library yet, or is about to
+            // end.
+            Err(_) if Found::in_target(process).is_ok_and(|found| found.is_none()) => {
+                return Ok(Restored { bytes_left: 0, ..restored });
             }
             // An error may come from another process that restores the target at the same time, so restoring
             // is tried again.
@@ -130,13 +151,17 @@ fn one(process: &Process, patience: Duration) -> Result<Restored, Error> {
     }
 }
 
-fn attempt(process: &Process, gadgets: &Gadgets) -> Result<Try, Error> {
-    let Some(found) = Found::in_target(process)? else { return Ok(Try::Done(0, Duration::ZERO)) };
+/// Restores everything in one stop. If threads execute in the memory that is to be freed, the memory stays, and
+/// the result says how much it is.
+fn attempt(process: &Process, gadgets: &Gadgets) -> Result<Restored, Error> {
+    let Some(found) = Found::in_target(process)? else { return Ok(Restored::default()) };
+    // A thread that waits for its child of `vfork` does not stop, so once all threads have stopped there is no
+    // such child that is not among these.
+    let company = company(process.pid());
     let mut stopped = Stopped::all(process)?;
     let is_unwinder = |record: &Record| matches!(record, Record::Unwinder { .. });
-    let changes = put_back(process, found.records.iter().filter(|record| !is_unwinder(record)))?;
-    let mut maps = process.maps()?;
-    let mut within = within(process, &found, &stopped, &maps, gadgets);
+    let put_back_now = put_back(process, found.records.iter().filter(|record| !is_unwinder(record)))?;
+    let mut within = within(process, &found, &stopped)?;
     let mut moments = ALONE.into_iter();
     loop {
         return_addresses(process, &found)?;
@@ -152,16 +177,18 @@ fn attempt(process: &Process, gadgets: &Gadgets) -> Result<Try, Error> {
         let mut ids: Vec<i32> = within.iter().map(|(id, _)| *id).collect();
         ids.dedup();
         stopped.let_run(process, &ids, alone)?;
-        maps = process.maps()?;
-        within = self::within(process, &found, &stopped, &maps, gadgets);
+        within = self::within(process, &found, &stopped)?;
     }
     let bytes = found.mappings.iter().map(|mapping| mapping.end - mapping.begin).sum();
-    if !within.is_empty() || is_calling(process, &found) {
-        return Ok(Try::Occupied(changes, stopped.lasts(), bytes));
-    }
-    let Some(thread) = worker(process, &stopped, &maps) else {
-        return Ok(Try::Occupied(changes, stopped.lasts(), bytes));
+    let result = |bytes_left| {
+        let changes = put_back_now.len();
+        Restored { changes, put_back: put_back_now, bytes_left, stopped: stopped.lasts() }
     };
+    let has_company = company.into_iter().any(|other| share_memory(process.pid(), other));
+    if !within.is_empty() || is_calling(process, &found) || has_company {
+        return Ok(result(bytes));
+    }
+    let Some(thread) = worker(process, &stopped, &process.maps()?) else { return Ok(result(bytes)) };
     for number in &found.open {
         gadgets.call(process, thread, (libc::SYS_close, [*number, 0, 0, 0, 0, 0]), &[])?;
     }
@@ -173,28 +200,23 @@ fn attempt(process: &Process, gadgets: &Gadgets) -> Result<Try, Error> {
     for (begin, end) in code.chain(joined(&data).into_iter().rev()) {
         gadgets.call(process, thread, (libc::SYS_munmap, [begin, end - begin, 0, 0, 0, 0]), &[])?;
     }
-    Ok(Try::Done(changes, stopped.lasts()))
+    Ok(result(0))
 }
 
 /// The places in inserted code at which threads stand, or continue when a signal handler returns, each with
-/// the thread.
-fn within(
-    process: &Process,
-    found: &Found,
-    stopped: &Stopped,
-    maps: &[Mapping],
-    gadgets: &Gadgets,
-) -> Vec<(i32, u64)> {
+/// the thread. A thread of which that cannot be found out counts as one that stands there.
+fn within(process: &Process, found: &Found, stopped: &Stopped) -> Result<Vec<(i32, u64)>, Error> {
+    let stacks = Stacks::of(process);
     let mut within = Vec::new();
     for thread in &stopped.threads {
-        // A thread that is about to be killed has no registers any more.
-        let Ok(registers) = thread.registers() else { continue };
-        let mut places = interrupted(process, maps, &registers, gadgets.restorer);
+        let registers = thread.position()?;
+        let anywhere = || found.mappings.iter().map(|mapping| mapping.begin).collect();
+        let mut places = stacks.interrupted(&registers).unwrap_or_else(anywhere);
         places.push(registers.rip);
         places.retain(|place| found.mappings.iter().any(|mapping| mapping.has(*place)));
         within.extend(places.into_iter().map(|place| (thread.id, place)));
     }
-    within
+    Ok(within)
 }
 
 fn is_harmless(records: &[Record], place: u64) -> bool {
@@ -234,13 +256,13 @@ pub(crate) fn worker<'a>(
     })
 }
 
-/// Restores bytes that still have the changed value; bytes that another program has changed since are not
-/// touched.
+/// Restores bytes that still have the changed value, and returns their addresses; bytes that another program has
+/// changed since are not touched.
 fn put_back<'a>(
     process: &Process,
     records: impl DoubleEndedIterator<Item = &'a Record>,
-) -> Result<usize, Error> {
-    let mut changes = 0;
+) -> Result<Vec<u64>, Error> {
+    let mut restored = Vec::new();
     for record in records.rev() {
         let (Record::Bytes { address, old, new } | Record::Unwinder { address, old, new }) = record else {
             continue;
@@ -251,10 +273,10 @@ fn put_back<'a>(
             process
                 .write(*address, old)
                 .map_err(|error| Error::of("cannot write the target's code", error))?;
-            changes += 1;
+            restored.push(*address);
         }
     }
-    Ok(changes)
+    Ok(restored)
 }
 
 /// Restores the return addresses of calls under way on the stacks.

@@ -2,54 +2,116 @@
 
 use crate::process::{Mapping, Process};
 use crate::tracer::Registers;
+use std::cell::OnceCell;
 
 /// The largest part of a stack that is examined. The interrupted context is directly above the handler's own
 /// frames.
 const STACK_BYTES_MAX: u64 = 1 << 20;
-/// The offsets in a signal frame, from the return address of the handler, of the interrupted stack pointer
-/// and instruction pointer.
-const FRAME_RSP: u64 = 8 + 40 + 15 * 8;
-const FRAME_RIP: u64 = 8 + 40 + 16 * 8;
-/// The most frames of a stack that are examined.
-const FRAMES_MAX: usize = 64;
+/// The most that is examined for one thread, of all its stacks together.
+const BYTES_MAX: u64 = 16 << 20;
+/// The words of a signal frame that hold the interrupted stack pointer and instruction pointer stand so many words
+/// before the word with the segments.
+const WORDS_TO_RSP: u64 = 3;
+const WORDS_TO_RIP: u64 = 2;
 
-/// The addresses at which interrupted code continues, one for each signal handler that this thread executes.
-pub(crate) fn interrupted(
-    process: &Process,
-    maps: &[Mapping],
-    registers: &Registers,
-    restorer: u64,
-) -> Vec<u64> {
-    let mut found = Vec::new();
-    let mut starts = vec![registers.rsp];
-    let mut seen: Vec<u64> = Vec::new();
-    let mut bytes = Vec::new();
-    while let Some(start) = starts.pop() {
-        let Some(mapping) = maps.iter().find(|mapping| mapping.has(start)) else { continue };
-        seen.push(mapping.begin);
-        let from = start & !7;
-        bytes.resize((mapping.end - from).min(STACK_BYTES_MAX) as usize, 0);
-        let read = process.read_some(from, &mut bytes);
-        // Remains of a former handler's frame, in memory that a later handler does not use, look like a frame
-        // too. Because of such remains, the search continues directly after each frame's first word, whatever
-        // size the frame has. At worst the search finds an address at which no code continues.
-        for (at, _) in words(&bytes[..read]).enumerate().filter(|(_, word)| *word == restorer) {
-            let frame = from + 8 * at as u64;
-            let word = |offset| process.read_word(frame + offset).unwrap_or(0);
-            found.push(word(FRAME_RIP));
-            if found.len() == FRAMES_MAX {
-                return found;
+/// The stacks of a process whose threads are stopped.
+#[derive(Debug)]
+pub(crate) struct Stacks<'a> {
+    process: &'a Process,
+    /// The process's mappings, which are read only if a stack's end is not known otherwise, because reading them
+    /// takes a good part of the time for which the threads are stopped.
+    maps: OnceCell<Option<Vec<Mapping>>>,
+}
+
+impl<'a> Stacks<'a> {
+    pub(crate) fn of(process: &'a Process) -> Stacks<'a> {
+        Stacks { process, maps: OnceCell::new() }
+    }
+
+    /// The addresses at which interrupted code continues, one for each signal handler that this thread executes;
+    /// `None` if that cannot be found out.
+    ///
+    /// A frame is found by its word with the segments, and not by the address to which the handler returns: when
+    /// the handler has returned and the kernel has not yet restored the registers, the stack pointer is above the
+    /// return address, but below the saved registers. Also, a program may have more than one way to return.
+    pub(crate) fn interrupted(&self, registers: &Registers) -> Option<Vec<u64>> {
+        let segments = segments(registers);
+        let mut found = Vec::new();
+        let mut starts = vec![registers.rsp];
+        let mut examined: Vec<(u64, u64)> = Vec::new();
+        let mut bytes = Vec::new();
+        let mut sum = 0;
+        while let Some(start) = starts.pop() {
+            let from = not_examined(&examined, start & !7);
+            let to = self.end(start, registers)?;
+            if from >= to {
+                continue;
             }
-            // A handler on an alternate stack interrupted code on another stack.
-            let next = word(FRAME_RSP);
-            if maps.iter().any(|mapping| mapping.has(next) && !seen.contains(&mapping.begin)) {
-                starts.push(next);
+            sum += to - from;
+            if sum > BYTES_MAX {
+                return None;
+            }
+            examined.push((from, to));
+            bytes.resize((to - from) as usize, 0);
+            let read = self.process.read_some(from, &mut bytes);
+            // Remains of a former handler's frame, in memory that a later handler does not use, look like a frame
+            // too. Because of such remains, every word is examined, whatever size a frame has. At worst the
+            // search finds an address at which no code continues.
+            for (at, _) in words(&bytes[..read]).enumerate().filter(|(_, word)| *word == segments) {
+                let word = |before| {
+                    let address = from + 8 * at as u64 - 8 * before;
+                    self.process.read_word(address).unwrap_or(0)
+                };
+                found.push(word(WORDS_TO_RIP));
+                // A handler on an alternate stack interrupted code on another stack.
+                starts.push(word(WORDS_TO_RSP));
             }
         }
+        Some(found)
     }
-    found
+
+    /// An address up to which there is all of the stack that is to be examined from `start` on; 0 if there is no
+    /// memory, and `None` if that cannot be found out.
+    ///
+    /// No stack contains the thread's own block, which is above the thread's stack, or the arguments of the
+    /// program, which are above the first thread's stack. So a stack that begins closely below one of them ends
+    /// there at the latest.
+    fn end(&self, start: u64, registers: &Registers) -> Option<u64> {
+        let most = start.saturating_add(STACK_BYTES_MAX);
+        let above = [registers.fs_base, self.process.arguments].into_iter();
+        if let Some(end) = above.filter(|end| (start..=most).contains(end)).min() {
+            return Some(end);
+        }
+        let maps = self.maps.get_or_init(|| self.process.maps().ok()).as_ref()?;
+        Some(maps.iter().find(|mapping| mapping.has(start)).map_or(0, |mapping| mapping.end.min(most)))
+    }
+}
+
+/// The word of a signal frame that holds the segments: those of the code and of the stack, which are the same in
+/// all code of a program, and two that are always 0.
+pub(crate) fn segments(of: &Registers) -> u64 {
+    of.cs & 0xffff | (of.ss & 0xffff) << 48
+}
+
+/// The first address from `from` on that is in none of the ranges.
+fn not_examined(examined: &[(u64, u64)], mut from: u64) -> u64 {
+    while let Some((_, end)) = examined.iter().find(|(begin, end)| (*begin..*end).contains(&from)) {
+        from = *end;
+    }
+    from
 }
 
 fn words(bytes: &[u8]) -> impl Iterator<Item = u64> + '_ {
     bytes.chunks_exact(8).map(|word| u64::from_le_bytes(word.try_into().expect("8 bytes")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_are_examined_once() {
+        let examined = [(8, 16), (24, 32), (16, 24)];
+        assert_eq!([0, 8, 20, 31, 32, 40].map(|from| not_examined(&examined, from)), [0, 32, 32, 32, 32, 40]);
+    }
 }

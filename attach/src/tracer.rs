@@ -6,7 +6,7 @@
 //! failure.
 
 use crate::error::Error;
-use crate::process::{Identity, Process, refused};
+use crate::process::{Process, refused};
 use libc::{c_int, c_long, c_void, pid_t, user_regs_struct};
 use std::io;
 use std::time::{Duration, Instant};
@@ -44,6 +44,12 @@ impl Thread {
         let mut registers: Registers = unsafe { std::mem::zeroed() };
         call(libc::PTRACE_GETREGS, self.id, 0, std::ptr::from_mut(&mut registers) as usize)?;
         Ok(registers)
+    }
+
+    /// The registers, for finding out where the thread stands. If they cannot be read, because the thread is
+    /// being killed, nothing is known about its position, so whatever depends on it must not be done.
+    pub(crate) fn position(&self) -> Result<Registers, Error> {
+        self.registers().map_err(|error| Error::of("cannot find out where a thread stands", error))
     }
 
     pub(crate) fn set_registers(&self, registers: &Registers) -> io::Result<()> {
@@ -121,14 +127,12 @@ enum Stop {
 #[derive(Debug)]
 pub(crate) struct Stopped {
     pub(crate) threads: Vec<Thread>,
-    /// All threads that were to be stopped, also those that have ended meanwhile.
-    known: Vec<pid_t>,
     since: Instant,
 }
 
 impl Stopped {
     fn none() -> Stopped {
-        Stopped { threads: Vec::new(), known: Vec::new(), since: Instant::now() }
+        Stopped { threads: Vec::new(), since: Instant::now() }
     }
 
     /// Stops one thread that can run injected system calls.
@@ -142,9 +146,6 @@ impl Stopped {
     pub(crate) fn all(process: &Process) -> Result<Stopped, Error> {
         let mut stopped = Stopped::none();
         stopped.complete(process)?;
-        if stopped.threads.is_empty() {
-            return Err(Error::new(format!("process {} has ended", process.pid())));
-        }
         Ok(stopped)
     }
 
@@ -188,32 +189,38 @@ impl Stopped {
         self.complete(process)
     }
 
-    /// Stops the threads that are not known yet, until there are none.
+    /// Stops the threads that do not stand still yet, until all do. There is an error if that is not known: then
+    /// some thread may stand anywhere.
     pub(crate) fn complete(&mut self, process: &Process) -> Result<(), Error> {
         let mut waited = Waited::begin();
         loop {
             // Stopped threads neither end nor make others: if there are as many threads as have stopped, they
-            // are these.
+            // are these. The list of threads alone does not show that: if a thread ends while the threads are
+            // listed, the kernel may leave others out.
             if !self.threads.is_empty() && process.thread_count() == Some(self.threads.len()) {
                 return Ok(());
             }
-            let listed = process.threads();
-            // If threads end while they are listed, the kernel may leave other threads out of the list.
-            let is_complete = process.thread_count().is_none_or(|count| count == listed.len());
-            let new: Vec<pid_t> = listed.into_iter().filter(|id| !self.known.contains(id)).collect();
+            if process.identity.has_ended() {
+                return Err(Error::new(format!("process {} has ended", process.pid())));
+            }
+            if waited.time() > STOP_MAX {
+                return Err(Error::new(format!(
+                    "the threads of process {} begin and end so fast that they cannot be stopped: try again",
+                    process.pid()
+                )));
+            }
+            let is_stopped = |id: &pid_t| self.threads.iter().any(|thread| thread.id == *id);
+            let mut new = process.threads();
+            new.retain(|id| !is_stopped(id));
+            new.retain(|id| !is_over(process, *id) || !reaped(process, *id));
             if new.is_empty() {
-                if is_complete || waited.time() > STOP_MAX {
-                    return Ok(());
-                }
                 waited.pause();
-                continue;
             }
             self.add(process, &new)?;
         }
     }
 
     fn add(&mut self, process: &Process, ids: &[pid_t]) -> Result<(), Error> {
-        self.known.extend(ids);
         let mut seized = Vec::new();
         for id in ids {
             match call(libc::PTRACE_SEIZE, *id, 0, libc::PTRACE_O_TRACESYSGOOD as usize) {
@@ -297,9 +304,21 @@ pub(crate) fn traced<T: Send>(work: impl FnOnce() -> Result<T, Error> + Send) ->
 
 /// Whether a thread has ended, though the kernel still lists it.
 fn is_over(process: &Process, id: pid_t) -> bool {
-    let state = process.status(id, "State");
-    state.is_none_or(|state| state.starts_with(['Z', 'X']))
-        || Identity::of(process.pid()) != Some(process.identity)
+    process.thread_has_ended(id) || process.identity.has_ended()
+}
+
+/// Takes note of the end of a thread, because the kernel counts a traced thread until then; not of the end of the
+/// process itself, of which its parent is to know. Returns whether there is nothing more to wait for.
+fn reaped(process: &Process, id: pid_t) -> bool {
+    id == process.pid() || matches!(stopped(id), None | Some(Stop::Gone))
+}
+
+/// Whether two processes use the same memory; false if the kernel does not say.
+pub(crate) fn share_memory(one: pid_t, other: pid_t) -> bool {
+    /// From `<linux/kcmp.h>`.
+    const KCMP_VM: c_long = 1;
+    // SAFETY: the call reads and writes no memory of this process.
+    unsafe { libc::syscall(libc::SYS_kcmp, c_long::from(one), c_long::from(other), KCMP_VM, 0, 0) == 0 }
 }
 
 /// The time that has been waited. Time in which this process did not run itself, because it or the machine was
@@ -385,4 +404,18 @@ fn call(request: libc::c_uint, id: pid_t, address: usize, data: usize) -> io::Re
     // the call.
     let result: c_long = unsafe { libc::ptrace(request, id, address as *mut c_void, data as *mut c_void) };
     if result == -1 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_is_shared_with_oneself_alone() {
+        let own = std::process::id() as pid_t;
+        let mut child = std::process::Command::new("sleep").arg("9").spawn().expect("a child");
+        assert!(!share_memory(own, child.id() as pid_t));
+        child.kill().and_then(|()| child.wait()).expect("it ends");
+        assert!(share_memory(own, own) || !share_memory(1, 1), "the kernel compares, or compares nothing");
+    }
 }

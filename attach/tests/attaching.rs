@@ -651,6 +651,31 @@ fn threads_end_within_timed_calls() {
     }
 }
 
+/// A thread stands at the end of a signal handler: the kernel has not restored yet the registers with which it
+/// goes on in inserted code. The memory of that code is not freed before.
+#[test]
+fn threads_that_return_from_handlers_are_waited_for() {
+    let folder = tempfile::tempdir().expect("a folder");
+    for (options, arguments) in
+        [(&["-O2"][..], &[][..]), (&["-O2", "-static"], &[]), (&["-O2"], &["together"])]
+    {
+        let mut target = Target::start(&compiled(folder.path(), "returning.c", options), arguments);
+        assert_eq!(target.ask("hold"), "called 21");
+        let before = target.code();
+        let mut attachment = open(&target);
+        let work = one(&attachment, "work");
+        attachment.add(&[(work, counting())]).expect("attached");
+        assert_eq!(target.ask("hold"), "held", "{options:?} {arguments:?}");
+        let detaching = std::thread::spawn(move || attachment.detach().expect("detached").bytes_left);
+        std::thread::sleep(Duration::from_millis(300));
+        assert!(!detaching.is_finished(), "{options:?} {arguments:?}");
+        assert_eq!(target.ask("go"), "called 21", "{options:?} {arguments:?}");
+        assert_eq!(detaching.join().expect("no panic"), 0);
+        assert!(target.code() == before);
+        assert_eq!(target.ask("hold"), "called 21");
+    }
+}
+
 #[test]
 fn exceptions_after_coroutines_that_were_given_up() {
     let folder = tempfile::tempdir().expect("a folder");

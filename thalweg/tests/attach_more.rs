@@ -32,17 +32,25 @@ fn the_costliest_points_are_thinned_first() {
         assert!(output.status.success(), "{}", text(&output.stderr));
         (objects(&output.stdout).remove(0), text(&output.stderr))
     };
-    let (free, _) = attach(&["--for", "500ms"]);
-    assert_eq!(free["one_in"], 1);
-    assert!(free["times"]["count"].as_u64() > Some(0), "{free}");
-    // Half of the cost is allowed, which is more than counting costs.
-    let percent = free["cost"].as_f64().expect("a cost") * 50.0;
-    let (thinned, stderr) = attach(&["--for", "1s", "--every", "100ms", "--budget", &percent.to_string()]);
-    assert!(
-        stderr.contains("work costs ") && stderr.contains("is measured, and all are counted"),
-        "{stderr}"
-    );
-    assert!(!stderr.contains("is taken away"), "{stderr}");
+    // On a busy machine the program may get a greater or smaller part of the processors later, and its calls cost
+    // more or less then.
+    let mut tries = 0;
+    let thinned = loop {
+        let (free, _) = attach(&["--for", "500ms"]);
+        assert_eq!(free["one_in"], 1);
+        assert!(free["times"]["count"].as_u64() > Some(0), "{free}");
+        // Half of the cost is allowed, which is more than counting costs.
+        let percent = free["cost"].as_f64().expect("a cost") * 50.0;
+        let (thinned, stderr) =
+            attach(&["--for", "1s", "--every", "100ms", "--budget", &percent.to_string()]);
+        let is_thinned =
+            stderr.contains("work costs ") && stderr.contains("is measured, and all are counted");
+        if is_thinned && !stderr.contains("is taken away") {
+            break thinned;
+        }
+        tries += 1;
+        assert!(tries < 8, "{stderr}");
+    };
     // The objects are those of the first interval.
     assert_eq!(thinned["one_in"], 1);
     assert!(target.ask("end").ends_with(" 0"));
@@ -112,6 +120,47 @@ fn actions_of_options_are_recorded() {
         assert!(command.contains(&format!("process {}", target.pid())), "{command}");
         assert!(command.contains("thalweg attach") && of(result).contains("command_answered"), "{command}");
     }
+}
+
+/// The events of a space whose text contains each of these parts, or an error that shows all events.
+fn assert_event(folder: &std::path::Path, space: &str, parts: &[&str]) {
+    let events = text(&ran(folder, &["events", space, "--json"]).stdout);
+    let has = |line: &&str| parts.iter().all(|part| line.contains(part));
+    assert!(events.lines().find(has).is_some(), "no {parts:?} in {events}");
+}
+
+/// What is undone is recorded with the reason: by the attaching process when it detaches, and by its guard when
+/// it was killed.
+#[test]
+fn what_is_undone_is_recorded() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut target = Target::start(folder.path(), "1");
+    let pid = target.pid();
+    let what = ["--set-arg", "note:0=7", "--set-var", "level=5"];
+    let for_a_moment = [&["attach", &pid, "--for", "100ms", "--keep"], &what[..]].concat();
+    let done = ran(folder.path(), &for_a_moment);
+    assert!(done.status.success(), "{}", text(&done.stderr));
+    assert_event(folder.path(), "attach-hot", &["command_adopted", "\"undo\"", "set-arg note:0=7"]);
+    assert_event(folder.path(), "attach-hot", &["command_adopted", "\"undo\"", "set-var level=5"]);
+    assert_event(folder.path(), "attach-hot", &["answered", "level is 3 again: the time of --for is over"]);
+
+    let mut attaching = starts(folder.path(), &[&["attach", &pid], &what[..]].concat());
+    until("the variable is set", || target.ask("ask").starts_with("value 5 "));
+    until("the guard has the note", || {
+        text(&ran(folder.path(), &["ls"]).stdout).contains("attach-hot")
+            && target.ask("note 1") == "noted"
+            && target.ask("ask") == "value 5 0 7"
+    });
+    std::thread::sleep(std::time::Duration::from_millis(300));
+    attaching.kill().expect("it is killed");
+    attaching.wait().expect("it ends");
+    until("the guard has undone the changes", || !target.attached());
+    until("the guard has recorded them", || text(&ran(folder.path(), &["ls"]).stdout).contains("undone-hot"));
+    let why = "level is 3 again: the process that attached was killed";
+    until("the guard's record is there", || {
+        text(&ran(folder.path(), &["events", "undone-hot", "--json"]).stdout).contains(why)
+    });
+    assert_event(folder.path(), "undone-hot", &["\"undo\"", "set-var level=5", "attach-guard"]);
 }
 
 /// Where there is no debugging information, the types are those that a pack declares.

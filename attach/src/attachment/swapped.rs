@@ -3,9 +3,9 @@
 use super::{Attachment, Patch};
 use crate::error::Error;
 use crate::memory::Record;
-use crate::process::{Mapping, Process};
+use crate::process::Process;
 use crate::restore::ALONE;
-use crate::stacks::interrupted;
+use crate::stacks::Stacks;
 use crate::tracer::{Registers, Stopped, traced};
 use std::time::Duration;
 
@@ -30,11 +30,11 @@ impl Attachment {
         order: impl Fn(&'a Patch) -> (&'a Vec<u8>, &'a Vec<u8>) + Sync,
         moves: bool,
     ) -> Result<Duration, Error> {
-        let (process, restorer) = (&self.process, self.gadgets.restorer);
+        let process = &self.process;
         for attempt in 0..STOPS_MAX {
             let done = traced(|| {
                 let mut stopped = Stopped::all(process)?;
-                if moves && !cleared(process, &mut stopped, patches, restorer)? {
+                if moves && !cleared(process, &mut stopped, patches)? {
                     return Ok(None);
                 }
                 for (number, patch) in patches.iter().enumerate() {
@@ -72,16 +72,10 @@ impl Attachment {
 /// Moves threads inside the bytes to be changed to the moved copies. Threads that cannot be moved, because a
 /// signal handler will return there, run alone for moments until they are elsewhere. Returns whether no thread
 /// will return to the bytes to be changed.
-fn cleared(
-    process: &Process,
-    stopped: &mut Stopped,
-    patches: &[Patch],
-    restorer: u64,
-) -> Result<bool, Error> {
+fn cleared(process: &Process, stopped: &mut Stopped, patches: &[Patch]) -> Result<bool, Error> {
     let mut moments = ALONE.into_iter();
     loop {
-        let maps = process.maps()?;
-        let within = hindering(process, &maps, stopped, patches, restorer)?;
+        let within = hindering(process, stopped, patches)?;
         if within.is_empty() {
             return Ok(true);
         }
@@ -92,24 +86,21 @@ fn cleared(
 
 /// The threads that stand in the bytes to be changed, or will return there, and that cannot be moved. If there
 /// are none, the others are moved.
-fn hindering(
-    process: &Process,
-    maps: &[Mapping],
-    stopped: &Stopped,
-    patches: &[Patch],
-    restorer: u64,
-) -> Result<Vec<i32>, Error> {
+fn hindering(process: &Process, stopped: &Stopped, patches: &[Patch]) -> Result<Vec<i32>, Error> {
+    let stacks = Stacks::of(process);
     let within = |place: u64| {
         patches.iter().find(|patch| place > patch.address && place < patch.address + patch.new.len() as u64)
     };
     let (mut moves, mut hinder) = (Vec::new(), Vec::new());
     for thread in &stopped.threads {
-        let Ok(registers) = thread.registers() else { continue };
-        let mut later = interrupted(process, maps, &registers, restorer).into_iter();
+        let registers = thread.position()?;
+        let is_later = stacks
+            .interrupted(&registers)
+            .is_none_or(|places| places.into_iter().any(|place| within(place).is_some()));
         let place = within(registers.rip);
         let new = place.map(|patch| patch.places.iter().find(|(old, _)| *old == registers.rip));
         match new {
-            _ if later.any(|place| within(place).is_some()) => hinder.push(thread.id),
+            _ if is_later => hinder.push(thread.id),
             Some(None) => hinder.push(thread.id),
             Some(Some((_, new))) => moves.push((thread, Registers { rip: *new, ..registers })),
             None => {}

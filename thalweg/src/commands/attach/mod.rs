@@ -9,6 +9,7 @@ mod held;
 mod kept;
 mod shown;
 mod types;
+mod undone;
 mod wishes;
 
 use std::os::unix::process::CommandExt as _;
@@ -162,7 +163,7 @@ pub(crate) struct Arguments {
     /// Keep the cost of measuring below this part of one processor: of the functions that cost most, fewer calls are measured; a function is removed if counting its calls alone costs too much.
     #[arg(long, value_name = "PERCENT")]
     budget: Option<f64>,
-    /// Attach to the programs that child processes begin, too, each with figures of its own.
+    /// Attach to the programs that child processes begin, too, each with figures of its own; one that ends within 50 ms may be missed.
     #[arg(long)]
     follow: bool,
     /// State that the filter of the program's system calls (seccomp) permits those that attaching needs.
@@ -353,9 +354,13 @@ impl Session<'_, '_> {
     fn attach(&self, pid: i32, mut child: Option<&mut Child>, output: &mut Output) -> Result<(), Failure> {
         let mut attachment = open(pid, self.arguments.filtered)?;
         loop {
-            let result = self.run(&mut attachment, child.as_deref_mut(), output);
-            let is_replaced = attachment.runs_another_program();
+            let mut shown = None;
+            let result = self.run(&mut attachment, child.as_deref_mut(), output, &mut shown);
+            let (is_replaced, is_alive) = (attachment.runs_another_program(), attachment.is_alive());
             let restored = attachment.detach().map_err(Failure::usage)?;
+            if let Some(shown) = shown.filter(|_| is_alive) {
+                shown.undone(&restored, self.reason());
+            }
             if restored.bytes_left > 0 {
                 print_stderr!(
                     "{} stay in process {pid}: threads still stand there; nothing leads there any more",
@@ -389,6 +394,15 @@ impl Session<'_, '_> {
         });
     }
 
+    /// Why the attachment ends.
+    fn reason(&self) -> &'static str {
+        match self.is_over() {
+            _ if self.interrupted.load(Ordering::Relaxed) => "the attachment was ended",
+            true => "the time of --for is over",
+            false => "the attachment ended by itself",
+        }
+    }
+
     /// Whether the user has ended the attachment, or its time is over.
     fn is_over(&self) -> bool {
         let has_lasted = |lasts| self.begin.elapsed() >= lasts;
@@ -400,11 +414,12 @@ impl Session<'_, '_> {
         attachment: &mut Attachment,
         child: Option<&mut Child>,
         output: &mut Output,
+        shown: &mut Option<Shown>,
     ) -> Result<(), Failure> {
         let arguments = self.arguments;
         let mut signatures = Signatures::new(&arguments.pack)?;
         let wishes = asked::all(arguments, attachment, &mut signatures)?;
-        let mut shown = Shown::new(attachment, arguments.keep)?;
+        let shown = shown.insert(Shown::new(attachment, arguments.keep)?);
         let children = arguments.follow.then(|| Children::new(attachment.target()));
         if !wishes.is_empty() {
             let added = attachment.add(&wishes).map_err(Failure::usage)?;
@@ -415,7 +430,7 @@ impl Session<'_, '_> {
                 duration(added.stopped.as_nanos() as f64)
             );
         }
-        self.act(attachment, &mut shown)?;
+        self.act(attachment, shown)?;
         let waits =
             !(arguments.count.is_empty() && arguments.time.is_empty() && arguments.callers.is_empty());
         if wishes.is_empty() && !waits && arguments.set_var.is_empty() && arguments.replace.is_empty() {
@@ -436,7 +451,10 @@ impl Session<'_, '_> {
         let arguments = self.arguments;
         for set in &arguments.set_arg {
             let SetText { function, argument, value } = set;
+            let address = one(attachment, function)?.address;
+            let back = format!("{function} gets the callers' argument {argument} again");
             shown.done("set-arg", &format!("{function}:{argument}={value}"), "from now on");
+            shown.ends(attachment, address, format!("set-arg {function}:{argument}={value}"), back);
         }
         for pair in &arguments.set_var {
             let value = wishes::value(&pair.right).map_err(Failure::Usage)?;
@@ -444,12 +462,18 @@ impl Session<'_, '_> {
             print_stderr!("{} = {value} (was {before})", pair.left);
             shown.done("set-var", &format!("{}={value}", pair.left), &format!("was {before}"));
             shown.variable(&pair.left, value);
+            let address = attachment.modules().variable(&pair.left).map_err(Failure::usage)?.address;
+            let back = format!("{} is {before} again", pair.left);
+            shown.ends(attachment, address, format!("set-var {}={value}", pair.left), back);
         }
         for pair in &arguments.replace {
             let (function, with) = (one(attachment, &pair.left)?, one(attachment, &pair.right)?);
             attachment.replace(&function, &with).map_err(Failure::usage)?;
             print_stderr!("calls of {} go to {}", pair.left, pair.right);
             shown.done("replace", &format!("{}={}", pair.left, pair.right), "from now on");
+            let back = format!("calls of {0} go to {0} again", pair.left);
+            let done = format!("replace {}={}", pair.left, pair.right);
+            shown.ends(attachment, function.address, done, back);
         }
         for call in &arguments.call {
             let result = self.call(attachment, call)?;
@@ -464,7 +488,7 @@ impl Session<'_, '_> {
         &self,
         attachment: &mut Attachment,
         mut signatures: Signatures,
-        mut shown: Shown,
+        shown: &mut Shown,
         (mut children, mut child): (Option<Children>, Option<&mut Child>),
         output: &mut Output,
     ) -> Result<(), Failure> {
@@ -487,7 +511,7 @@ impl Session<'_, '_> {
                 || !attachment.is_alive();
             if !is_over && Instant::now() >= next_look {
                 next_look = Instant::now() + LOOK;
-                self.loaded_since(attachment, &mut signatures, &mut shown)?;
+                self.loaded_since(attachment, &mut signatures, shown)?;
             }
             if !is_over {
                 shown.adopt(attachment);
@@ -660,6 +684,7 @@ pub(crate) fn functions(arguments: &Functions, terminal: Terminal) -> Result<(),
 /// Waits until the attaching process has ended, and undoes the changes that it has left.
 pub(crate) fn guard(arguments: &Guard) -> Result<(), Failure> {
     let target = Identity { pid: arguments.pid, start: arguments.start };
-    let (_, note) = thalweg_attach::guard(target, std::io::stdin()).map_err(Failure::usage)?;
+    let (restored, note) = thalweg_attach::guard(target, std::io::stdin()).map_err(Failure::usage)?;
+    undone::by_guard(target.pid, &restored, &note);
     thalweg_tune::library::put_back(target.pid, &note).map(|_| ()).map_err(Failure::Usage)
 }

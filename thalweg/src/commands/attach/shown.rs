@@ -4,7 +4,7 @@
 use std::time::Instant;
 
 use serde_json::json;
-use thalweg_attach::{Argument, Attachment, Figures, Histogram, Scale, Unrecorded, Which, Wish};
+use thalweg_attach::{Argument, Attachment, Figures, Histogram, Restored, Scale, Unrecorded, Which, Wish};
 use thalweg_probe::kinds::{Counted, Gauged};
 use thalweg_space::{Clock, Command, KindId, Site, Space, SpaceOptions, Writer};
 
@@ -19,6 +19,7 @@ use super::events::{self, Events};
 use super::held::Held;
 use super::kept::{Columns, Kept, Times};
 use super::types::Signatures;
+use super::undone::{self, Changes};
 
 /// The costs of a counted call, of one that is left out of what is measured, and of a call that is timed or has
 /// its result kept, in ns, rounded up from the measurements in BENCHMARKS.md.
@@ -31,7 +32,7 @@ const FLOAT_NS: f64 = 13.0;
 /// The cost of keeping a call one by one, in ns.
 const KEPT_NS: f64 = 2.0;
 /// The name of this command in the audit of a space.
-const TOOL: &str = "thalweg attach";
+pub(super) const TOOL: &str = "thalweg attach";
 /// Of a point that costs too much, one call in this number is measured at least; if that still costs too much,
 /// the point is removed.
 const ONE_IN_MAX: u32 = 1 << 10;
@@ -48,6 +49,8 @@ pub(super) struct Shown {
     counted: KindId<Counted>,
     gauged: KindId<Gauged>,
     held: Held,
+    /// What has to be undone.
+    changes: Changes,
     events: Events,
     /// The target's process id.
     pid: i32,
@@ -96,6 +99,7 @@ impl Shown {
         let space = Space::create(options).map_err(failed)?;
         let mut writer = space.writer("attach").map_err(failed)?;
         let (counted, gauged) = (writer.declare().map_err(failed)?, writer.declare().map_err(failed)?);
+        undone::left(&space, attachment);
         let now = Instant::now();
         let clock = Clock::new();
         Ok(Shown {
@@ -108,6 +112,7 @@ impl Shown {
             counted,
             gauged,
             held: Held::default(),
+            changes: Changes::default(),
             events: Events::default(),
             pid,
             _removed: (!keep).then(|| Removed::new(&space)),
@@ -163,6 +168,17 @@ impl Shown {
         let command = Command::new(format!("process {}", self.pid), name).with(arguments);
         // The audit is a record and no condition: what was done stays done if it cannot be recorded.
         let _ = self.space.record_own(&command, TOOL, result);
+    }
+
+    /// Notes a change that ends with the attachment, also for the guard.
+    pub(super) fn ends(&mut self, attachment: &mut Attachment, address: u64, done: String, back: String) {
+        self.changes.add(address, done, back);
+        attachment.note(&self.changes.note());
+    }
+
+    /// Records the end of the changes, and why they ended.
+    pub(super) fn undone(&self, restored: &Restored, why: &str) {
+        self.changes.undone(&self.space, self.pid, restored, why);
     }
 
     /// Makes a setting for a variable that was set, so that other programs can set the variable, too.

@@ -1,0 +1,117 @@
+//! The audit of what is undone: each change that an option or a setting made, when it ended and why, as a
+//! command `undo` in a space.
+//!
+//! The attaching process records what it undoes itself. If it was killed, its guard undoes the changes, and
+//! records them in a space of its own, `undone-PROGRAM`; the changes' names come from the note that the
+//! attaching process gave the guard.
+
+use thalweg_attach::{Attachment, Restored};
+use thalweg_space::{Command, Space, SpaceOptions};
+
+use super::shown::TOOL;
+
+/// The first line of a note to the guard.
+const HEAD: &str = "changes by thalweg attach";
+/// The name of the guard in the audit of a space.
+const GUARD: &str = "thalweg attach-guard";
+
+/// A change that ends with the attachment.
+struct Change {
+    /// The address of the changed function or variable.
+    address: u64,
+    /// What was done, as the option names it.
+    done: String,
+    /// What is so again afterwards.
+    back: String,
+}
+
+/// The changes of an attachment.
+#[derive(Default)]
+pub(super) struct Changes(Vec<Change>);
+
+impl Changes {
+    pub(super) fn add(&mut self, address: u64, done: String, back: String) {
+        self.0.push(Change { address, done, back });
+    }
+
+    /// The text for the guard.
+    pub(super) fn note(&self) -> String {
+        let line = |change: &Change| {
+            [format!("{:x}", change.address), change.done.clone(), change.back.clone()].join("\t")
+        };
+        [HEAD.to_owned()].into_iter().chain(self.0.iter().map(line)).collect::<Vec<_>>().join("\n")
+    }
+
+    fn noted(note: &str) -> Option<Changes> {
+        let change = |line: &str| {
+            let mut parts = line.split('\t');
+            let address = u64::from_str_radix(parts.next()?, 16).ok()?;
+            Some(Change { address, done: parts.next()?.to_owned(), back: parts.next()?.to_owned() })
+        };
+        let mut lines = note.lines();
+        (lines.next() == Some(HEAD)).then(|| Changes(lines.filter_map(change).collect()))
+    }
+
+    /// Records which changes were undone, and why.
+    pub(super) fn undone(&self, space: &Space, pid: i32, restored: &Restored, why: &str) {
+        for change in &self.0 {
+            let result = match restored.put_back.contains(&change.address) {
+                true => format!("{}: {why}", change.back),
+                false => format!("nothing to put back, since the program has another value: {why}"),
+            };
+            record(space, pid, &change.done, TOOL, &result);
+        }
+    }
+}
+
+fn record(space: &Space, pid: i32, done: &str, tool: &str, result: &str) {
+    let command = Command::new(format!("process {pid}"), "undo").with(done);
+    // The audit is a record and no condition: what was undone stays undone if it cannot be recorded.
+    let _ = space.record_own(&command, tool, result);
+}
+
+/// A space for what was undone after the attaching process was killed. It is kept.
+fn space_of(pid: i32) -> Option<Space> {
+    let program = std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+    let name = format!("undone-{}", program.trim_end().replace('/', "-"));
+    Space::create(SpaceOptions { name, keep: true, ..SpaceOptions::default() }).ok()
+}
+
+/// Records what the guard has undone after the attaching process was killed.
+pub(super) fn by_guard(pid: i32, restored: &Restored, note: &str) {
+    let Some(Changes(mut changes)) = Changes::noted(note) else { return };
+    changes.retain(|change| restored.put_back.contains(&change.address));
+    let Some(space) = (!changes.is_empty()).then(|| space_of(pid)).flatten() else { return };
+    for change in &changes {
+        let result = format!("{}: the process that attached was killed", change.back);
+        record(&space, pid, &change.done, GUARD, &result);
+    }
+}
+
+/// Records what a killed process and its guard had left, and the next attachment has undone. Only the addresses
+/// of these changes are known.
+pub(super) fn left(space: &Space, attachment: &Attachment) {
+    let why = "put back: the process that attached before was killed";
+    let pid = attachment.target().pid;
+    for address in &attachment.left().put_back {
+        let name = match attachment.modules().at(*address) {
+            Some((function, 0)) => function.readable(),
+            _ => format!("{address:#x}"),
+        };
+        record(space, pid, &name, TOOL, why);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_note_is_read_again() {
+        let mut changes = Changes::default();
+        changes.add(0x40_1000, "set-var level=5".to_owned(), "level is 3 again".to_owned());
+        let Some(Changes(read)) = Changes::noted(&changes.note()) else { panic!("no changes") };
+        assert_eq!((read.len(), read[0].address, &*read[0].back), (1, 0x40_1000, "level is 3 again"));
+        assert!(Changes::noted("libx.so\t3\ta\tf()").is_none() && Changes::noted("").is_none());
+    }
+}
