@@ -12,8 +12,10 @@ const NODES_SHOWN = 400;
 const [HEIGHT_MIN, HEIGHT_MAX] = [180, 460];
 /** A wide network is broken into at most so many bands, one below the other, as lines of text are. */
 const BANDS_MAX = 8;
-/** The space between two bands, and the space before the first column of a band. */
-const [BAND_GAP, BAND_MARGIN] = [26, 11];
+/** The space between two bands. */
+const BAND_GAP = 26;
+/** The space before the first column of a band. */
+const BAND_MARGIN = 11;
 /** The least size of letters, in pixels of the page. */
 const LETTERS = 11;
 /** Waiting of less than this share of all waiting is not outlined. */
