@@ -14,7 +14,7 @@ const BYTES_MAX: u64 = 16 << 20;
 const WORDS_TO_RSP: u64 = 3;
 const WORDS_TO_RIP: u64 = 2;
 
-/// The stacks of a process whose threads are stopped.
+/// The stacks of a process. All its threads are stopped.
 #[derive(Debug)]
 pub(crate) struct Stacks<'a> {
     process: &'a Process,

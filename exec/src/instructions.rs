@@ -134,6 +134,11 @@ impl Instructions {
         }
     }
 
+    /// Whether there is no sample since the last call of [`Instructions::each`].
+    pub(crate) fn is_empty(&self) -> bool {
+        self.position(HEAD).load(Ordering::Relaxed) == self.position(TAIL).load(Ordering::Relaxed)
+    }
+
     /// Calls `take` with the address and the time of each sample since the last call.
     pub(crate) fn each(&mut self, mut take: impl FnMut(u64, u64)) {
         let head = self.position(HEAD).load(Ordering::Acquire);

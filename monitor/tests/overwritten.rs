@@ -12,8 +12,8 @@ struct Step {
 /// The number of events of the busy writer, one a millisecond.
 const EVENTS: u64 = 4000;
 
-/// The measured windows, each from one time to another in milliseconds, of a space whose busy writer has
-/// overwritten its first events, and whose idle writer has overwritten none.
+/// Measures windows of a space; `of` has the begin and the end of each window, in milliseconds. The space has a
+/// busy writer, which overwrites its first events, and an idle writer, which overwrites none.
 fn windows<const N: usize>(name: &str, of: [(u64, u64); N]) -> [Window; N] {
     let path = std::env::temp_dir().join(format!("thalweg-overwritten-{name}-{}", std::process::id()));
     let element = ElementOptions { block_bytes: 4096, block_count: 4, ..ElementOptions::default() };

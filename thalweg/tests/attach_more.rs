@@ -122,7 +122,7 @@ fn actions_of_options_are_recorded() {
     }
 }
 
-/// The events of a space whose text contains each of these parts, or an error that shows all events.
+/// Checks that a space has an event with all of these parts in its text; the error shows all events.
 fn assert_event(folder: &std::path::Path, space: &str, parts: &[&str]) {
     let events = text(&ran(folder, &["events", space, "--json"]).stdout);
     let has = |line: &&str| parts.iter().all(|part| line.contains(part));

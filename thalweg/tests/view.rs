@@ -216,16 +216,22 @@ fn a_wait_that_began_long_before_a_window_and_goes_on_long_behind_it_is_drawn() 
     );
 }
 
-/// The events of tasks' creations are overwritten before the first read.
-#[test]
-fn tasks_whose_creation_was_overwritten_are_called_by_their_names() {
-    let net = "net first connect [{<n>, <left>} -> {<n>, <left = left - 1>}] ** {<left>} if <left <= 0>;";
+/// Starts a run in mode full with one message a dispatch, and a thread that reads the run's output.
+fn start_in_full(net: &str) -> (Run, std::thread::JoinHandle<()>) {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let mut run = Run::start_in(folder, net, &["--monitor", "full", "--quantum", "1"]);
     let mut output = run.child.stdout.take().expect("piped");
     let reading = std::thread::spawn(move || {
         let _ = std::io::copy(&mut output, &mut std::io::sink());
     });
+    (run, reading)
+}
+
+/// The events of tasks' creations are overwritten before the first read.
+#[test]
+fn tasks_whose_creation_was_overwritten_are_called_by_their_names() {
+    let net = "net first connect [{<n>, <left>} -> {<n>, <left = left - 1>}] ** {<left>} if <left <= 0>;";
+    let (mut run, reading) = start_in_full(net);
     let messages = 8000;
     let input = run.child.stdin.as_mut().expect("piped");
     for n in 0..messages {
@@ -303,12 +309,7 @@ fn older_detail_of_a_run_that_goes_on_is_read_from_its_rings() {
 #[test]
 fn a_window_whose_events_are_overwritten_is_drawn_in_sums() {
     let net = "net first connect [{<n>} -> {<n = n + 1>}] .. [{<n>} -> {<n = n + 1>}];";
-    let folder = tempfile::tempdir().expect("a temporary folder");
-    let mut run = Run::start_in(folder, net, &["--monitor", "full", "--quantum", "1"]);
-    let mut output = run.child.stdout.take().expect("piped");
-    let reading = std::thread::spawn(move || {
-        let _ = std::io::copy(&mut output, &mut std::io::sink());
-    });
+    let (mut run, reading) = start_in_full(net);
     feed(&mut run, 100);
     at_rest(&run, 100);
     let view = View::start(&run.space(), &[]);
@@ -332,12 +333,7 @@ fn a_window_whose_events_are_overwritten_is_drawn_in_sums() {
 #[test]
 fn without_viewers_no_events_are_read_and_the_next_viewer_sees_the_present() {
     let net = "net first connect [{<n>} -> {<n = n + 1>}] .. [{<n>} -> {<n = n + 1>}];";
-    let folder = tempfile::tempdir().expect("a temporary folder");
-    let mut run = Run::start_in(folder, net, &["--monitor", "full", "--quantum", "1"]);
-    let mut output = run.child.stdout.take().expect("piped");
-    let reading = std::thread::spawn(move || {
-        let _ = std::io::copy(&mut output, &mut std::io::sink());
-    });
+    let (mut run, reading) = start_in_full(net);
     feed(&mut run, 100);
     at_rest(&run, 100);
     let view = View::start(&run.space(), &["--window", "300ms"]);

@@ -230,6 +230,9 @@ impl Looking {
         for Thread { seen, instructions: sampled, .. } in threads.values_mut() {
             let Some(sampled) = sampled else { continue };
             sampled.switch(true);
+            if sampled.is_empty() {
+                continue;
+            }
             let last = seen.last();
             let (now, now_ns) = (board.clock.now(), instructions::clock_ns());
             sampled.each(|address, time_ns| {

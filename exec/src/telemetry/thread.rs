@@ -411,8 +411,8 @@ impl Telemetry {
         }
         if self.measures() {
             self.now.began = self.now.ticks;
-            if let Some(watched) = &self.watched {
-                watched.trail.begins(self.dispatches, self.now.ticks, task.number());
+            if let Some(trail) = self.watched.as_ref().and_then(|watched| watched.trail.as_ref()) {
+                trail.begins(self.dispatches, self.now.ticks, task.number());
             }
         }
         self.dispatches += 1;

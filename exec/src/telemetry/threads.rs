@@ -39,8 +39,8 @@ pub(super) struct Seen {
     pub(super) worker: u32,
     task: u64,
     row: SeenRow,
-    /// A worker's last dispatches.
-    trail: Arc<Trail>,
+    /// A worker's last dispatches; `None` for a task's own thread, which has one task.
+    trail: Option<Arc<Trail>>,
 }
 
 /// The number of dispatches in a [`Trail`], a power of two.
@@ -119,12 +119,13 @@ impl Seen {
 
     /// The worker's last dispatches, oldest first.
     pub(super) fn last(&self) -> Vec<Past> {
+        let Some(trail) = &self.trail else { return Vec::new() };
         let newest = || self.row.load(WorkerRow::DISPATCHES);
         let until = newest();
         let past = |dispatch: u64| {
-            let step = self.trail.step(dispatch);
+            let step = trail.step(dispatch);
             let began = step.began.load(Ordering::Relaxed);
-            let idle_since = self.trail.idle_since(dispatch).load(Ordering::Relaxed);
+            let idle_since = trail.idle_since(dispatch).load(Ordering::Relaxed);
             let idle_since = if idle_since > began { idle_since } else { u64::MAX };
             (dispatch, Past { began, idle_since, task: step.task.load(Ordering::Relaxed) })
         };
@@ -156,7 +157,7 @@ pub(super) fn task_at(past: &[Past], time: u64) -> Option<u64> {
 pub(crate) struct Watched {
     threads: Arc<Threads>,
     number: u64,
-    pub(super) trail: Arc<Trail>,
+    pub(super) trail: Option<Arc<Trail>>,
 }
 
 impl Watched {
@@ -173,8 +174,8 @@ impl Watched {
     fn new(threads: &Arc<Threads>, worker: u32, task: u64, row: &LiveRow) -> Watched {
         // SAFETY: the call has no arguments and cannot fail.
         let thread = unsafe { libc::gettid() };
-        let trail = Arc::new(Trail::new());
-        let seen = Arc::new(Seen { thread, worker, task, row: row.seen(), trail: Arc::clone(&trail) });
+        let trail = (worker != OWN_THREAD).then(|| Arc::new(Trail::new()));
+        let seen = Arc::new(Seen { thread, worker, task, row: row.seen(), trail: trail.clone() });
         let number = threads.next.fetch_add(1, Ordering::Relaxed);
         threads.change(|all| all.push((number, seen)));
         Watched { threads: Arc::clone(threads), number, trail }

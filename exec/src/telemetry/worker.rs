@@ -39,8 +39,9 @@ impl Telemetry {
         let worker = self.worker_number();
         self.show(WorkerState::Waiting);
         self.show_no_task();
-        if let (Some(watched), Some(last)) = (&self.watched, self.dispatches().checked_sub(1)) {
-            watched.trail.idles(last, self.now.ticks);
+        let trail = self.watched.as_ref().and_then(|watched| watched.trail.as_ref());
+        if let (Some(trail), Some(last)) = (trail, self.dispatches().checked_sub(1)) {
+            trail.idles(last, self.now.ticks);
         }
         if let (Some(recorder), true) = (&mut self.recorder, self.mode == Mode::Full) {
             recorder.at(self.now.ticks, &WorkerWaiting { worker });

@@ -131,7 +131,7 @@ impl TaskLog {
 
     /// The share of its time on a processor in which the task's thread waited for another thread in a loop; 0
     /// if there were too few samples. The fewer samples there are of the task, the more counts the share of
-    /// all tasks of its component, whose numbers of samples are `of_component`.
+    /// all tasks of its component; `of_component` has the numbers of their samples.
     fn spins(&self, of_component: [u64; 2]) -> f64 {
         let [all, spinning] = of_component.map(|count| count as f64);
         if of_component[0] < INSTRUCTIONS_MIN {
