@@ -46,13 +46,9 @@ impl Core {
     #[inline(never)]
     pub(super) fn wake_away(&mut self, task: &TaskCell, cause: Cause, by_stream: u64) {
         let woken = wake_elsewhere(&self.shared.home, task, self.telemetry.waking(cause, by_stream));
-        if woken == Woken::Already {
-            return;
-        }
         if woken == Woken::Roused {
             self.did_aside();
         }
-        self.telemetry.task_woken_away(task);
     }
 
     #[inline]

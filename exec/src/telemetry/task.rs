@@ -439,6 +439,20 @@ pub(crate) trait WatchedTask {
         }
     }
 
+    /// Shows that another thread wakes the task, unless that thread does not measure. A task with a thread of
+    /// its own may have gone on without being woken; then it keeps the state that it shows.
+    fn show_woken(&self, ready: MadeReady) {
+        let Some(observed) = self.observed().filter(|_| ready.at != 0) else { return };
+        if !self.has_own_thread() {
+            return observed.show_state(TaskState::Ready);
+        }
+        let shown = &observed.row[TaskRow::STATE];
+        for waits in [TaskState::BlockedInput, TaskState::BlockedOutput] {
+            let ready = TaskState::Ready as u64;
+            let _ = shown.compare_exchange(waits as u64, ready, Ordering::Relaxed, Ordering::Relaxed);
+        }
+    }
+
     /// Stores what made the task ready. This must be called on the task's own thread, or before any other
     /// thread sees the task.
     #[inline]

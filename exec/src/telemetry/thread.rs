@@ -306,13 +306,6 @@ impl Telemetry {
     pub(crate) fn task_ready(&mut self, task: &impl WatchedTask, cause: Cause, by_stream: u64) {
         if self.measures() {
             task.set_ready(ReadyBy::new(cause, by_stream));
-        }
-        self.task_woken_away(task);
-    }
-
-    /// Notes that this thread woke a task of another thread.
-    pub(crate) fn task_woken_away(&self, task: &impl WatchedTask) {
-        if self.measures() {
             task.show_state(TaskState::Ready);
         }
     }

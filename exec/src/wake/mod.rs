@@ -34,6 +34,8 @@ pub(crate) fn wake_elsewhere(home: &Home, task: &TaskCell, ready: MadeReady) -> 
     if task.in_inbox.swap(true, Ordering::AcqRel) {
         return Woken::Already;
     }
+    // The task may run as soon as it is woken, and then shows a state of its own.
+    task.show_woken(ready);
     if task.blocking {
         return if home.admission.unpark(&task.parker) { Woken::Roused } else { Woken::Noted };
     }
