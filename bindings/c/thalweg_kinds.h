@@ -608,8 +608,8 @@
 
 /* The time so far that the run and the whole machine have used on the processors that the run may use. */
 #define THALWEG_KIND_EXEC_PROCESSORS_USED_NAME "exec.processors_used"
-#define THALWEG_KIND_EXEC_PROCESSORS_USED_HASH UINT64_C(0x6fad77b501d2e851)
-#define THALWEG_KIND_EXEC_PROCESSORS_USED_WORDS UINT32_C(6)
+#define THALWEG_KIND_EXEC_PROCESSORS_USED_HASH UINT64_C(0xfddeb4d11a8bfe17)
+#define THALWEG_KIND_EXEC_PROCESSORS_USED_WORDS UINT32_C(7)
 /* The number of processors that the run may use. */
 #define THALWEG_KIND_EXEC_PROCESSORS_USED_AT_PROCESSORS UINT32_C(0)
 #define THALWEG_KIND_EXEC_PROCESSORS_USED_TYPE_PROCESSORS THALWEG_FIELD_U32
@@ -628,6 +628,9 @@
 /* The number of times that threads were sampled. */
 #define THALWEG_KIND_EXEC_PROCESSORS_USED_AT_LOOKS UINT32_C(40)
 #define THALWEG_KIND_EXEC_PROCESSORS_USED_TYPE_LOOKS THALWEG_FIELD_U64
+/* The processor time of the programs that the run started, such as those of boxes that are programs, and of what these started. */
+#define THALWEG_KIND_EXEC_PROCESSORS_USED_AT_PROGRAMS_NS UINT32_C(48)
+#define THALWEG_KIND_EXEC_PROCESSORS_USED_TYPE_PROGRAMS_NS THALWEG_FIELD_U64
 
 /* A task was created, with a stream that it reads and one that it writes, if it has them. The streams in this event get no `exec.stream_opened`; the task's other streams do. This event may also be the base of dispatches, like an `exec.dispatch_base` with no message read or written yet. */
 #define THALWEG_KIND_EXEC_TASK_CREATED_NAME "exec.task_created"

@@ -212,13 +212,14 @@ KINDS = {
         "kept_ticks": Field("kept_ticks", layout.FIELD_U64, 24, "ticks", {}, "The time of the dispatch in which its thread is known to have had no processor."),
         "cpu_ns": Field("cpu_ns", layout.FIELD_U64, 32, "ns", {}, "The time on a processor."),
     }),
-    "exec.processors_used": Kind("exec.processors_used", 0x6fad77b501d2e851, 6, "The time so far that the run and the whole machine have used on the processors that the run may use.", {
+    "exec.processors_used": Kind("exec.processors_used", 0xfddeb4d11a8bfe17, 7, "The time so far that the run and the whole machine have used on the processors that the run may use.", {
         "processors": Field("processors", layout.FIELD_U32, 0, "", {}, "The number of processors that the run may use."),
         "run_ns": Field("run_ns", layout.FIELD_U64, 8, "ns", {}, "The processor time of the run's threads."),
         "machine_ns": Field("machine_ns", layout.FIELD_U64, 16, "ns", {}, "The processor time of all processes; 18446744073709551615: the kernel does not report it."),
         "throttled_ns": Field("throttled_ns", layout.FIELD_U64, 24, "ns", {}, "The time for which the run's control group was throttled, because its processor time was used up."),
         "sampling_ns": Field("sampling_ns", layout.FIELD_U64, 32, "ns", {}, "The time spent sampling threads."),
         "looks": Field("looks", layout.FIELD_U64, 40, "times", {}, "The number of times that threads were sampled."),
+        "programs_ns": Field("programs_ns", layout.FIELD_U64, 48, "ns", {}, "The processor time of the programs that the run started, such as those of boxes that are programs, and of what these started."),
     }),
     "exec.task_created": Kind("exec.task_created", 0xe60dd9cf0b88626e, 8, "A task was created, with a stream that it reads and one that it writes, if it has them. The streams in this event get no `exec.stream_opened`; the task's other streams do. This event may also be the base of dispatches, like an `exec.dispatch_base` with no message read or written yet.", {
         "task": Field("task", layout.FIELD_U64, 0, "", {}, "The task."),

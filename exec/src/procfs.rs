@@ -242,6 +242,50 @@ pub(crate) fn processors_used(stat: &str, allowed: &[usize]) -> Option<Processor
     (found > 0).then_some(used)
 }
 
+/// The most threads, and the most programs, that are asked for the programs that they started.
+const STARTED_MAX: usize = 256;
+
+/// The processor time, so far, of the programs that this process started and of those that these started, in
+/// nanoseconds. A program that has ended is counted from the moment at which its end was waited for.
+pub(crate) fn programs_ns() -> u64 {
+    // SAFETY: any bit pattern is a valid `rusage`, which the call fills.
+    let ended = unsafe {
+        let mut usage: libc::rusage = std::mem::zeroed();
+        libc::getrusage(libc::RUSAGE_CHILDREN, &raw mut usage);
+        usage
+    };
+    let ns = |time: libc::timeval| time.tv_sec as u64 * 1_000_000_000 + time.tv_usec as u64 * 1_000;
+    let mut used_ns = ns(ended.ru_utime) + ns(ended.ru_stime);
+    let mut programs = started_by(Path::new("/proc/self"));
+    let mut at = 0;
+    while let Some(program) = programs.get(at).filter(|_| at < STARTED_MAX) {
+        let folder = PathBuf::from(format!("/proc/{program}"));
+        let stat = std::fs::read_to_string(folder.join("stat")).unwrap_or_default();
+        used_ns += program_ticks(&stat).unwrap_or(0) * USER_TICK_NS;
+        programs.extend(started_by(&folder));
+        at += 1;
+    }
+    used_ns
+}
+
+/// The numbers of the programs that the threads of a process started and that have not ended.
+fn started_by(process: &Path) -> Vec<u32> {
+    let threads = std::fs::read_dir(process.join("task")).into_iter().flatten().flatten();
+    let started = |thread: std::fs::DirEntry| std::fs::read_to_string(thread.path().join("children")).ok();
+    let numbers = |list: String| -> Vec<u32> {
+        list.split_ascii_whitespace().filter_map(|word| word.parse().ok()).collect()
+    };
+    threads.take(STARTED_MAX).filter_map(started).flat_map(numbers).collect()
+}
+
+/// The processor time of a process and of its children that have ended, in ticks, from its file `stat`.
+fn program_ticks(stat: &str) -> Option<u64> {
+    // The name of the program, in parentheses, may contain spaces and parentheses.
+    let (_, rest) = stat.rsplit_once(')')?;
+    let words: Vec<&str> = rest.split_ascii_whitespace().collect();
+    words.get(11..15)?.iter().map(|word| word.parse::<u64>().ok()).sum()
+}
+
 /// How long this process's cgroup has been throttled so far, because it had spent its quota of processor
 /// time.
 pub(crate) struct Throttled(File);
@@ -289,6 +333,34 @@ mod tests {
         for nonsense in ["", "x", "0x12", " "] {
             assert_eq!(doing(nonsense), None, "{nonsense:?}");
         }
+    }
+
+    /// The time of a program counts while it runs, that of a program that it started as well, and both after
+    /// they ended.
+    #[test]
+    fn the_time_of_programs_counts_while_they_run_and_afterwards() {
+        let burn = "i=0; while [ $i -lt 30000 ]; do i=$((i+1)); done";
+        let mut command = std::process::Command::new("sh");
+        command.args(["-c", &format!("sh -c '{burn}; read x'; read x")]);
+        command.stdin(std::process::Stdio::piped());
+        let before = programs_ns();
+        let mut child = command.spawn().expect("sh starts");
+        let began = std::time::Instant::now();
+        while programs_ns() < before + 2 * USER_TICK_NS {
+            assert!(began.elapsed().as_secs() < 60, "{} ns", programs_ns());
+            std::thread::yield_now();
+        }
+        drop(child.stdin.take());
+        child.wait().expect("a child of ours");
+        assert!(programs_ns() >= before + 2 * USER_TICK_NS);
+    }
+
+    #[test]
+    fn a_programs_time_follows_its_name() {
+        let stat = "7 (a) b (c) S 1 7 7 0 -1 4194560 90 0 0 0 5 6 7 8 20 0 1 0 100 0 0";
+        assert_eq!(program_ticks(stat), Some(26));
+        assert_eq!(program_ticks("7 (a) S 1"), None);
+        assert_eq!(program_ticks(""), None);
     }
 
     #[test]

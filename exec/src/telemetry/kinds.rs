@@ -350,6 +350,10 @@ kinds! {
         /// The number of times that threads were sampled.
         #[field(unit = "times", absent = 0)]
         pub(crate) looks: u64,
+        /// The processor time of the programs that the run started, such as those of boxes that are programs,
+        /// and of what these started.
+        #[field(unit = "ns", absent = 0)]
+        pub(crate) programs_ns: u64,
     }
 
     /// A task was created, with a stream that it reads and one that it writes, if it has them. The streams in

@@ -38,7 +38,7 @@ const UNSENT_MAX: usize = 256;
 const LONG_NS: u64 = 100_000_000;
 /// The time, in nanoseconds, that is added to the sampler's lifetime when its allowed share of that time is
 /// computed, so that short runs are sampled, too.
-const ADVANCE_NS: u64 = 100_000_000;
+const ADVANCE_NS: u64 = 500_000_000;
 /// The largest block of the sampler's element.
 const BLOCK_BYTES: usize = 16 << 10;
 
@@ -353,6 +353,7 @@ fn processors_used(allowed: &[usize], throttled: Option<&Throttled>, looks: u64)
         throttled_ns: throttled.and_then(Throttled::ns).unwrap_or(0),
         sampling_ns: affinity::thread_cpu_ns(),
         looks,
+        programs_ns: procfs::programs_ns(),
     }
 }
 

@@ -885,6 +885,8 @@ pub struct ProcessorsUsed {
     pub sampling_ns: u64,
     /// The number of times that threads were sampled.
     pub looks: u64,
+    /// The processor time of the programs that the run started, such as those of boxes that are programs, and of what these started.
+    pub programs_ns: u64,
 }
 
 impl Default for ProcessorsUsed {
@@ -896,6 +898,7 @@ impl Default for ProcessorsUsed {
             throttled_ns: 0,
             sampling_ns: 0,
             looks: 0,
+            programs_ns: 0,
         }
     }
 }
@@ -914,11 +917,12 @@ impl ProcessorsUsed {
         field("throttled_ns", FieldType::U64).absent(0),
         field("sampling_ns", FieldType::U64).absent(0),
         field("looks", FieldType::U64).absent(0),
+        field("programs_ns", FieldType::U64).absent(0),
     ];
 
     #[inline(always)]
     fn read(fields: &Fields, event: &Event<'_>) -> ProcessorsUsed {
-        if let Some([word_0, word_1, word_2, word_3, word_4, word_5]) = fields.words(event) {
+        if let Some([word_0, word_1, word_2, word_3, word_4, word_5, word_6]) = fields.words(event) {
             return ProcessorsUsed {
                 processors: u64::from(word_0 as u32),
                 run_ns: word_1,
@@ -926,6 +930,7 @@ impl ProcessorsUsed {
                 throttled_ns: word_3,
                 sampling_ns: word_4,
                 looks: word_5,
+                programs_ns: word_6,
             };
         }
         ProcessorsUsed {
@@ -935,6 +940,7 @@ impl ProcessorsUsed {
             throttled_ns: fields.u64(event, 3),
             sampling_ns: fields.u64(event, 4),
             looks: fields.u64(event, 5),
+            programs_ns: fields.u64(event, 6),
         }
     }
 }

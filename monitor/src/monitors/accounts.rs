@@ -12,7 +12,10 @@ use crate::decoding::events::{
 use crate::decoding::observation::LiveRow;
 use crate::ids::{IdMap, TaskId, WorkerId};
 use crate::monitor::{Batch, Moment, Monitor};
-use crate::report::{Asleep, BusyAccount, Hanging, Note, Processors, Report, SleepsFor, State, WorkerShares};
+use crate::monitors::{Busy, Locks};
+use crate::report::{
+    Asleep, BusyAccount, Hanging, Note, Processors, Report, SleepsFor, State, WorkerShares, component_of,
+};
 
 /// The maximal number of tasks whose time is divided; for further tasks, only the component's time is
 /// divided.
@@ -44,6 +47,7 @@ pub(crate) struct Accounts {
     /// `of_tasks` has that for tasks with threads of their own.
     of_workers: IdMap<[InKernel; 2]>,
     of_tasks: IdMap<[InKernel; 2]>,
+    locks: Locks,
     refused: bool,
 }
 
@@ -193,6 +197,26 @@ impl Sum {
     }
 }
 
+/// Sets the time for which a thread slept for a lock, known from the processor time of its worker; all other
+/// parts keep their proportions.
+fn sleeps_for_lock(account: &mut Option<BusyAccount>, busy_ns: f64, lock_ns: f64, lock: u64) {
+    let account =
+        account.get_or_insert_with(|| BusyAccount { computing_ns: busy_ns, ..BusyAccount::default() });
+    let (total, rest) = (account.total_ns(), account.total_ns() - account.asleep.lock_ns);
+    if rest <= 0.0 || lock_ns > total {
+        return;
+    }
+    let part = (total - lock_ns) / rest;
+    let Asleep { lock_ns: of_lock, read_ns, write_ns, sleep_ns, page_fault_ns, other_ns } =
+        &mut account.asleep;
+    let parts = [&mut account.computing_ns, &mut account.kept_ns, &mut account.runtime_ns];
+    let asleep = [read_ns, write_ns, sleep_ns, page_fault_ns, other_ns];
+    let all = parts.into_iter().chain(asleep).chain(account.spinning_ns.as_mut());
+    all.for_each(|ns| *ns *= part);
+    *of_lock = lock_ns;
+    (account.lock, account.measured_ns) = (Some(lock), total);
+}
+
 /// Adds the kernel's work for a thread to the thread's account.
 fn in_kernel(account: Option<&mut BusyAccount>, used: Option<&[InKernel; 2]>) {
     if let (Some(account), Some([before, now])) = (account, used) {
@@ -222,6 +246,7 @@ impl Monitor for Accounts {
             match item.what {
                 What::Dispatch(dispatch) => self.dispatched = self.dispatched.max(dispatch.end),
                 What::Runtime(Observation::ThreadSampled(sample)) => {
+                    self.locks.sampled(&sample);
                     self.refused |= sample.source == crate::events::ThreadSampledSource::Nothing;
                     self.each(batch, sample.task, sample.worker, |sum| sum.looked(&sample));
                     self.last.insert(sample.task, (item.time, sample));
@@ -232,7 +257,11 @@ impl Monitor for Accounts {
                 What::Runtime(Observation::DispatchUsed(used)) => {
                     self.each(batch, used.task, used.worker, |sum| sum.measured(&used));
                 }
-                What::Runtime(Observation::ThreadUsed(used)) if used.kernel_ns != u64::MAX => {
+                What::Runtime(Observation::ThreadUsed(used)) => {
+                    self.locks.used(&used);
+                    if used.kernel_ns == u64::MAX {
+                        continue;
+                    }
                     let kernel_use = match used.worker < OWN_THREAD {
                         true => self.of_workers.entry(used.worker).or_default(),
                         false => self.of_tasks.entry(used.task).or_default(),
@@ -256,6 +285,7 @@ impl Monitor for Accounts {
         self.tasks.clear();
         self.components.clear();
         self.workers.clear();
+        self.locks.restart();
         for [before, now] in self.of_workers.values_mut().chain(self.of_tasks.values_mut()) {
             *before = *now;
         }
@@ -287,6 +317,7 @@ impl Monitor for Accounts {
             });
             in_kernel(worker.account.as_mut(), self.of_workers.get(&worker.id.number));
         }
+        self.divide_by_locks(report);
         report.processors = self.processors(moment);
         if moment.ending.state == State::Running {
             report.waiting.still_ns = self.still_ns(moment);
@@ -316,6 +347,43 @@ impl Accounts {
         }
         if worker < OWN_THREAD {
             add(self.workers.entry(worker).or_default());
+        }
+    }
+
+    /// Where several tasks sleep for one lock, corrects their times by the processor times of workers.
+    fn divide_by_locks(&self, report: &mut Report) {
+        let busy = report.tasks.iter().filter_map(|task| {
+            let (task_id, component) = (task.id.number, component_of(&task.name));
+            Some(Busy { task: task_id, component, worker: task.worker?.number, busy_ns: task.work.busy_ns? })
+        });
+        let waits = self.locks.waits(&busy.collect::<Vec<_>>());
+        let mut of_components: HashMap<String, f64> = HashMap::new();
+        let mut of_workers: HashMap<u64, f64> = HashMap::new();
+        let mut of_lock = 0;
+        for task in &mut report.tasks {
+            let (Some(waited), Some(busy_ns)) = (waits.get(&task.id.number), task.work.busy_ns) else {
+                continue;
+            };
+            let lock_ns = waited.asleep * busy_ns;
+            of_lock = waited.lock;
+            *of_components.entry(component_of(&task.name).to_owned()).or_default() += lock_ns;
+            let worker = task.worker.map_or(OWN_THREAD, |worker| worker.number);
+            *of_workers.entry(worker).or_default() += lock_ns;
+            if lock_ns > 0.0 {
+                sleeps_for_lock(&mut task.work.account, busy_ns, lock_ns, waited.lock);
+            }
+        }
+        for component in &mut report.components {
+            let lock_ns = of_components.get(&component.path).copied().filter(|ns| *ns > 0.0);
+            if let Some((lock_ns, busy_ns)) = lock_ns.zip(component.work.busy_ns) {
+                sleeps_for_lock(&mut component.work.account, busy_ns, lock_ns, of_lock);
+            }
+        }
+        for worker in &mut report.workers {
+            let busy_ns = worker.shares.map(|shares| shares.busy * worker.lifetime_ns);
+            if let Some((&lock_ns, busy_ns)) = of_workers.get(&worker.id.number).zip(busy_ns) {
+                sleeps_for_lock(&mut worker.account, busy_ns, lock_ns, of_lock);
+            }
         }
     }
 
@@ -371,13 +439,14 @@ impl Accounts {
 fn used_between(before: ProcessorsUsed, now: ProcessorsUsed, span_ns: f64) -> Processors {
     let more = |now: u64, before: u64| now.saturating_sub(before) as f64;
     let run_ns = more(now.run_ns, before.run_ns);
+    let own_ns = run_ns + more(now.programs_ns, before.programs_ns);
     // The kernel counts the machine's time in ticks of 1 to 10 ms.
     let is_known = now.machine_ns != u64::MAX && before.machine_ns != u64::MAX && span_ns >= TICKS_NS;
     Processors {
         count: now.processors,
         span_ns,
         run_ns,
-        others_ns: is_known.then(|| (more(now.machine_ns, before.machine_ns) - run_ns).max(0.0)),
+        others_ns: is_known.then(|| (more(now.machine_ns, before.machine_ns) - own_ns).max(0.0)),
         throttled_ns: more(now.throttled_ns, before.throttled_ns),
         sampling_ns: more(now.sampling_ns, before.sampling_ns),
         looks: now.looks.saturating_sub(before.looks),

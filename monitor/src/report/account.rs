@@ -173,8 +173,8 @@ pub struct Processors {
     pub span_ns: f64,
     /// Processor time of the run's threads.
     pub run_ns: f64,
-    /// Time in which the processors ran other processes, the kernel's work for these, or other virtual
-    /// machines; null if the kernel does not report it.
+    /// Time in which the processors ran other processes (programs that the run started are none), the kernel's
+    /// work for these, or other virtual machines; null if the kernel does not report it.
     pub others_ns: Option<f64>,
     /// Time in which the run's control group had used up its quota of processor time.
     pub throttled_ns: f64,

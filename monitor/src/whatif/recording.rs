@@ -9,7 +9,7 @@ use crate::composing::dispatch::{Dispatch, For, Wait, What};
 use crate::decoding::events::{Observation, ThreadSampledDoing};
 use crate::decoding::observation::Run;
 use crate::monitor::{Batch, Moment, Monitor};
-use crate::monitors::INSTRUCTIONS_MIN;
+use crate::monitors::{Busy, INSTRUCTIONS_MIN, Locks, Waited};
 use crate::report::Report;
 
 /// The maximal number of messages replayed; of a run with more messages, only the beginning is replayed.
@@ -56,6 +56,7 @@ pub(super) struct Recording {
     pub(super) incomplete: bool,
     between: (f64, u64),
     wakes: [Vec<f64>; 2],
+    locks: Locks,
 }
 
 /// Finds out whether an outside event sets the pace of a box: the box's messages then end at more regular
@@ -212,6 +213,7 @@ impl Recording {
             incomplete: false,
             between: (0.0, 0),
             wakes: Default::default(),
+            locks: Locks::default(),
         }
     }
 
@@ -241,6 +243,7 @@ impl Recording {
                 thread.kept = thread.kept.max(ended.kept_ticks);
             }
             Observation::ThreadSampled(sampled) => {
+                self.locks.sampled(sampled);
                 let task = self.tasks.entry(sampled.task).or_default();
                 let looks = sampled.looks;
                 task.looks[0] += looks;
@@ -256,6 +259,7 @@ impl Recording {
                 task.instructions[1] += sampled.spinning;
             }
             Observation::ThreadUsed(used) => {
+                self.locks.used(used);
                 let own = used.worker >= u64::from(u32::MAX);
                 let thread = thread_of((!own).then_some(used.worker), used.task);
                 let thread = self.threads.entry(thread).or_default();
@@ -368,6 +372,7 @@ impl Recording {
             let of_site = instructions.entry(log.site).or_default();
             of_site.iter_mut().zip(log.instructions).for_each(|(sum, more)| *sum += more);
         }
+        let waited = self.waited_for_lock();
         for id in ids {
             let log = &self.tasks[&id];
             let mut script = log.script.clone();
@@ -384,7 +389,8 @@ impl Recording {
                 });
             }
             let of_component = instructions.get(&log.site).copied().unwrap_or_default();
-            model.tasks.push(self.task(id, log, script, log.spins(of_component))?);
+            let waits = Waits { spins: log.spins(of_component), for_lock: waited.get(&id).copied() };
+            model.tasks.push(self.task(id, log, script, waits)?);
         }
         model.runtime.between_ns = self.between.0 / self.between.1.max(1) as f64;
         model.runtime.wake_ns = self.wakes.each_ref().map(|samples| median(samples));
@@ -392,7 +398,22 @@ impl Recording {
         Ok(model)
     }
 
-    fn task(&self, id: u64, log: &TaskLog, script: Script, spins: f64) -> Result<Task, String> {
+    /// The waits of tasks for a lock that they share.
+    fn waited_for_lock(&self) -> HashMap<u64, Waited> {
+        let busy = |(&task, log): (&u64, &'_ TaskLog)| {
+            let (&worker, &ticks) = log.by_worker.iter().max_by_key(|&(worker, busy)| (*busy, *worker))?;
+            let component = &self.tasks[&task].called.component;
+            (worker != u64::MAX && !log.own_thread).then(|| Busy {
+                task,
+                component,
+                worker,
+                busy_ns: self.ns(ticks),
+            })
+        };
+        self.locks.waits(&self.tasks.iter().filter_map(busy).collect::<Vec<_>>())
+    }
+
+    fn task(&self, id: u64, log: &TaskLog, script: Script, waited: Waits) -> Result<Task, String> {
         let reads_nothing = script.steps.iter().all(|step| step.input == NOTHING);
         if log.own_thread && reads_nothing && log.called.kind != "source" {
             return Err(format!(
@@ -410,11 +431,17 @@ impl Recording {
         };
         let messages = script.steps.len().max(script.writes.len());
         let waits = |part: f64| if part < LOCKED { 0.0 } else { part.min(0.95) };
-        let (asleep, spinning) = (waits(log.seen([1, 1])), waits(spins));
-        let locked = (asleep + (1.0 - asleep) * spinning).min(0.95);
+        let asleep = waits(waited.for_lock.map_or_else(|| log.seen([1, 1]), |lock| lock.asleep));
+        let in_kernel = waited.for_lock.map_or(0.0, |lock| lock.in_kernel);
+        let awake = in_kernel + (1.0 - asleep - in_kernel) * waits(waited.spins);
+        let locked = (asleep + awake).min(0.95);
         // The wait for the lock is removed from the costs, so the share of the remaining time on a processor
         // is greater if the thread slept in its wait.
-        let (times, on_processor) = (times * (1.0 - locked), (on_processor / (1.0 - asleep)).min(1.0));
+        let on_processor = match waited.for_lock {
+            Some(lock) => on_processor + lock.of_sleep * (1.0 - on_processor),
+            None => (on_processor / (1.0 - asleep)).min(1.0),
+        };
+        let times = times * (1.0 - locked);
         Ok(Task {
             name: log.called.name.clone(),
             component: log.called.component.clone(),
@@ -435,12 +462,20 @@ impl Recording {
             weight: log.weight(),
             locked,
             waits: 0.0,
-            spun: if locked > 0.0 { (1.0 - asleep) * spinning / locked } else { 0.0 },
+            spun: if locked > 0.0 { awake / (asleep + awake) } else { 0.0 },
             shares: log.seen([2, 2]) >= SHARES,
             is_paced: log.called.kind == "box"
                 && (log.seen([2, 2]) >= PACED || on_processor < AWAKE && log.paces.are_regular()),
         })
     }
+}
+
+/// What is known of a task's waits for locks: the share of its time on a processor in which it waited in a
+/// loop, and its waits for a lock for which several tasks sleep.
+#[derive(Clone, Copy, Default)]
+struct Waits {
+    spins: f64,
+    for_lock: Option<Waited>,
 }
 
 /// The costs of the steps of a dispatch.

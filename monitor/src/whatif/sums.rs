@@ -17,6 +17,7 @@ use super::model::{Model, NOTHING, Place, Reads, Runtime, Script, Task, Unfoldin
 use super::recording::LOCKED;
 use super::replay::replay;
 use super::{Predicted, Replayed, WhatIf, interval, refusal};
+use crate::monitors::kernel_for_lock;
 use crate::report::{self, BusyAccount, Report, State, component_of};
 use crate::verdict::{account_is_sure, is_source, spinning_part};
 
@@ -173,6 +174,10 @@ fn modelled(
     let of_component = || report.components.iter().find(|of| of.path == component)?.work.account.as_ref();
     let spins = spinning_part(account).or_else(|| spinning_part(of_component())).unwrap_or(0.0).min(0.95);
     let spins = if spins < LOCKED { 0.0 } else { spins };
+    let slept = if locked < LOCKED { 0.0 } else { locked.min(0.95) };
+    let in_kernel = if slept > 0.0 { in_kernel(report, task) } else { 0.0 };
+    let awake = (1.0 - slept) * (in_kernel + (1.0 - in_kernel) * spins);
+    let waits = (slept + awake).min(0.95);
     let reads = part(|account| account.asleep.read_ns);
     // If a source runs at the pace of its outside input, the model contains the source's wait for this input.
     let input_wait = task.work.shares.map_or(0.0, |shares| shares.input_wait);
@@ -187,18 +192,30 @@ fn modelled(
         place: task.worker.map_or(Place::OwnThread, |worker| Place::Worker(worker.number as usize)),
         reads: Reads::AsRecorded,
         script: script.into(),
-        times: 1.0 - spins,
-        on_processor: ((on_processor - spins) / (1.0 - spins)).clamp(0.02, 1.0),
+        times: 1.0 - waits,
+        on_processor: ((on_processor - awake) / (1.0 - waits)).clamp(0.02, 1.0),
         shown_after: STEPS,
         origin: unfolding.origin(component, number_of(&task.name)),
         is_placed: component.split('/').any(|part| part.split('#').next() == Some("place")),
         weight: if kind == "box" { BOX_WEIGHT } else { 1 },
-        locked: spins,
+        locked: waits,
         waits: 0.0,
-        spun: 1.0,
+        spun: if waits > 0.0 { awake / (slept + awake) } else { 0.0 },
         shares: locked >= 0.2 || reads >= 0.2,
         is_paced: kind == "box" && reads >= 0.3,
     }
+}
+
+/// The share of its worker's processor time that the kernel took, beyond what is usual, while the worker's
+/// tasks slept for a lock and woke others.
+fn in_kernel(report: &Report, task: &report::Task) -> f64 {
+    let worker = report.workers.iter().find(|worker| Some(worker.id) == task.worker);
+    let of_worker = |worker: &report::Worker| {
+        let account = worker.account.as_ref()?;
+        let cpu_ns = account.total_ns() - account.asleep.total_ns() - account.kept_ns;
+        kernel_for_lock(cpu_ns, account.kernel_ns?, account.faults? as f64)
+    };
+    worker.and_then(of_worker).unwrap_or(0.0)
 }
 
 #[cfg(test)]

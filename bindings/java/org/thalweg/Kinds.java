@@ -709,8 +709,8 @@ public final class Kinds {
     public static final class ExecProcessorsUsed {
         private ExecProcessorsUsed() {}
         public static final String NAME = "exec.processors_used";
-        public static final long HASH = 0x6fad77b501d2e851L;
-        public static final int WORDS = 6;
+        public static final long HASH = 0xfddeb4d11a8bfe17L;
+        public static final int WORDS = 7;
         /** The number of processors that the run may use. */
         public static final int AT_PROCESSORS = 0;
         public static final int TYPE_PROCESSORS = Layout.FIELD_U32;
@@ -729,6 +729,9 @@ public final class Kinds {
         /** The number of times that threads were sampled. */
         public static final int AT_LOOKS = 40;
         public static final int TYPE_LOOKS = Layout.FIELD_U64;
+        /** The processor time of the programs that the run started, such as those of boxes that are programs, and of what these started. */
+        public static final int AT_PROGRAMS_NS = 48;
+        public static final int TYPE_PROGRAMS_NS = Layout.FIELD_U64;
     }
 
     /** A task was created, with a stream that it reads and one that it writes, if it has them. The streams in this event get no `exec.stream_opened`; the task's other streams do. This event may also be the base of dispatches, like an `exec.dispatch_base` with no message read or written yet. */
