@@ -118,6 +118,25 @@ fn names_are_resolved_in_scopes() {
     );
 }
 
+/// A file can have a name that no net can have; then the file is to be renamed.
+#[test]
+fn no_net_is_to_be_called_by_a_keyword() {
+    let help = |name: &str, text: &str| -> String {
+        check_text(name, text, None).diagnostics.iter().map(|d| d.render(false)).collect()
+    };
+    for name in ["net", "if", "my-net"] {
+        let rendered = help(name, "net hello connect [];");
+        assert!(rendered.ends_with("= help: rename the file to `hello.snet`\n"), "{rendered}");
+        let rendered = help(name, "");
+        assert!(
+            rendered.ends_with("= help: define a net, and give the file the name of the net\n"),
+            "{rendered}"
+        );
+    }
+    let rendered = help("nets", "net hello connect [];");
+    assert!(rendered.ends_with("rename the net to `nets`, or the file to `hello.snet`\n"), "{rendered}");
+}
+
 #[test]
 fn errors_of_all_kinds_come_together() {
     check(

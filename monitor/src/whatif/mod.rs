@@ -67,6 +67,7 @@ pub use judged::{Judging, judged};
 use model::{Model, Runtime};
 use recording::{Recording, STEPS_MAX};
 use replay::{Outcome, replay};
+use sums::by_sums;
 
 use crate::following::follower::Follower;
 
@@ -86,6 +87,12 @@ const WORKERS_MAX: u64 = 4096;
 const SAMPLES: usize = 500;
 /// The share of samples that lie below an interval, and the share that lie above it.
 const LEFT_OUT: f64 = 0.05;
+
+/// Why a run cannot be replayed of which not everything was recorded.
+const INCOMPLETE: &str =
+    "not every dispatch of the run is recorded: record it by `thalweg run --monitor full --keep`";
+/// The most tasks whose sums are read.
+const TASKS_MAX: usize = 4096;
 
 /// The predicted effects of changes of a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -109,7 +116,11 @@ pub struct WhatIf {
     pub is_cut: bool,
     /// The reason why nothing is predicted; `None` if there are predictions.
     pub refused: Option<String>,
-    /// The changes that were replayed, the greatest gain first.
+    /// Whether the predictions come from the sums of what tasks took, because not every dispatch was recorded:
+    /// only changes are predicted whose gain does not depend on the order of messages.
+    #[serde(default)]
+    pub by_sums: bool,
+    /// The changes that were tried, the greatest gain first.
     pub changes: Vec<Predicted>,
 }
 
@@ -129,13 +140,24 @@ pub struct Predicted {
 }
 
 /// Replays the run of a feed's one space as it was, and with each of many changes. At most `processors`
-/// threads run at the same time.
+/// threads run at the same time. If not every dispatch was recorded, the effects of fewer changes are predicted
+/// from what tasks took altogether.
 ///
 /// # Errors
 /// When the space cannot be read. A run without predictions is no error: [`WhatIf::refused`] gives the
 /// reason.
 pub fn what_if<F: Feed>(feed: &F, processors: f64) -> Result<WhatIf, Error> {
-    Ok(replayed(feed, processors, STEPS_MAX)?.answer)
+    let answer = replayed(feed, processors, STEPS_MAX)?.answer;
+    match feed.spaces() {
+        [reader] if answer.refused.as_deref() == Some(INCOMPLETE) => {
+            let mut follower = Follower::of(feed.again()?, TASKS_MAX)?;
+            follower.poll();
+            let sums = by_sums(&follower.finish()?, runtime(reader, processors)?).answer;
+            let refused = sums.refused.map(|why| format!("{INCOMPLETE}; {why}"));
+            Ok(WhatIf { refused, by_sums: true, ..sums })
+        }
+        _ => Ok(answer),
+    }
 }
 
 /// Makes the predictions, replaying at most `messages_max` messages.
@@ -151,9 +173,7 @@ fn replayed<F: Feed>(feed: &F, processors: f64, messages_max: usize) -> Result<R
     follower.poll();
     follower.finish()?;
     if recording.incomplete {
-        return Ok(Replayed::refused(
-            "not every dispatch of the run is recorded: record it by `thalweg run --monitor full --keep`",
-        ));
+        return Ok(Replayed::refused(INCOMPLETE));
     }
     let lasted_ns = recording.lasted_ns();
     let (is_cut, kept) = (recording.is_cut(), recording.kept_ns() / lasted_ns.max(1.0));
@@ -216,6 +236,7 @@ fn refusal(why: &str) -> WhatIf {
         messages: 0,
         is_cut: false,
         refused: Some(why.to_owned()),
+        by_sums: false,
         changes: Vec::new(),
     }
 }

@@ -18,7 +18,7 @@ use super::implementations::KnownBoxes;
 use super::index::{Definition, DefinitionKind, Files, Index, Reference};
 use super::resolved::*;
 use crate::syntax::ast::{self, Def, Ident, Map, MapOutput, Name, NetBody, Topo, TopoKind, Variant};
-use crate::syntax::{Diagnostic, Source, Span, parse};
+use crate::syntax::{Diagnostic, Source, Span, is_keyword, parse};
 
 /// The most errors that are reported for one program; of further unknown names, only the number is reported.
 const ERRORS_MAX: usize = 100;
@@ -311,7 +311,8 @@ impl<'a> Resolver<'a> {
                     format!("rename the file to `{net}.snet`")
                 });
             }
-            None => error = error.help(format!("define it: `net {name} connect …;`")),
+            None if ast_name(name) => error = error.help(format!("define it: `net {name} connect …;`")),
+            None => error = error.help("define a net, and give the file the name of the net"),
         }
         self.diagnostics.push(error);
     }
@@ -750,7 +751,9 @@ fn label_set(labels: &[ast::LabelAt]) -> LabelSet {
     set
 }
 
+/// Whether a net can have this name.
 fn ast_name(text: &str) -> bool {
-    text.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
+    !is_keyword(text)
+        && text.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
         && text.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
 }

@@ -89,6 +89,11 @@ const LONG_SIGNS: [TokenKind; 17] = [
     T::GreaterEqual,
 ];
 
+/// Whether a word is a keyword.
+pub(crate) fn is_keyword(word: &str) -> bool {
+    KEYWORDS.iter().any(|keyword| keyword.text() == word)
+}
+
 impl TokenKind {
     /// Whether the token is a keyword.
     pub(super) fn is_keyword(self) -> bool {

@@ -15,6 +15,7 @@ mod source;
 
 pub use diagnostic::{Diagnostic, Note, Severity};
 pub use format::format;
+pub(crate) use lexer::is_keyword;
 pub(crate) use parser::{Fragment, parse_fragment};
 pub use parser::{parse, parse_box};
 pub use source::{LineColumn, Source, Span};

@@ -49,8 +49,8 @@ pub(crate) struct Arguments {
     perturb: bool,
     /// Replay a run that was recorded by `thalweg run --monitor full --keep`, unchanged and with one change
     /// each time (a box faster, a task on another worker, replicas, longer streams, no limit, no order), and
-    /// show by how much the flow would grow. Nothing is predicted if the unchanged replay does not reproduce
-    /// the run. With --json, print replay and predictions as one JSON object (docs/report.md).
+    /// show by how much the flow would grow. Of a run in mode metrics, fewer changes are predicted, from what its
+    /// tasks took altogether. Nothing is predicted if the unchanged replay does not reproduce the run. With --json, print replay and predictions as one JSON object (docs/report.md).
     #[arg(long, conflicts_with_all = ["watch", "window", "perturb"])]
     what_if: bool,
     /// Compare two runs: the growth of the flow, the differences, the predicted gain, and the limit of the
@@ -178,6 +178,12 @@ fn print_replayed(answer: &WhatIf, top: usize, output: &mut Output) -> Result<()
     if let Some(why) = &answer.refused {
         return output.text(&wrapped(&format!("Nothing is predicted: {why}."), output.width, ""));
     }
+    if answer.by_sums {
+        let sentence = "Not every dispatch is recorded, so what tasks took was added up by worker instead, which says \
+                        nothing about streams, dispatches, limits and order (`thalweg run --monitor full --keep` \
+                        records what does).";
+        output.text(&wrapped(sentence, output.width, ""))?;
+    }
     let shown: Vec<&Predicted> = answer.changes.iter().filter(|row| row.gain >= SHOWN).take(top).collect();
     if !shown.is_empty() {
         let mut table =
@@ -191,7 +197,8 @@ fn print_replayed(answer: &WhatIf, top: usize, output: &mut Output) -> Result<()
     }
     let (tried, less) = (answer.changes.len(), answer.changes.iter().filter(|row| row.gain < SHOWN).count());
     let percent = 100.0 * SHOWN;
-    output.line(&format!("{tried} changes were replayed; {less} of them gain less than {percent:.0} %."))
+    let how = if answer.by_sums { "tried" } else { "replayed" };
+    output.line(&format!("{tried} changes were {how}; {less} of them gain less than {percent:.0} %."))
 }
 
 /// Prints the verdict, and the effect of slowing tasks.
