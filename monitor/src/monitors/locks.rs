@@ -17,7 +17,7 @@ const MOST: f64 = 0.6;
 /// ticks of 4 ms.
 const KERNEL_MIN_NS: f64 = 40e6;
 /// The part of a worker's processor time that the kernel takes for other reasons.
-const KERNEL_USUAL: f64 = 0.05;
+const KERNEL_USUAL: f64 = 0.03;
 /// The processor time of a page fault.
 const FAULT_NS: f64 = 1_000.0;
 /// The number of a task's samples that count as much as the processor time of its worker.
@@ -115,26 +115,31 @@ impl Locks {
         if looks < LOOKS_MIN || tasks < TASKS_MIN || part < MOST || workers.len() < 2 {
             return HashMap::new();
         }
-        let mut waits = HashMap::new();
-        for worker in workers {
-            let Some(&[before, now]) = self.used.get(&worker) else { continue };
-            let of_worker = || busy.iter().filter(|of| of.worker == worker);
+        // A worker that sleeps less for the lock wakes the others more often, so the times of all are added up.
+        let (mut slept_ns, mut sharing_ns, mut awake_ns, mut in_kernel_ns) = (0.0, 0.0, 0.0, 0.0);
+        for worker in &workers {
+            let Some(&[before, now]) = self.used.get(worker) else { continue };
+            let of_worker = || busy.iter().filter(|of| of.worker == *worker);
             let all_ns: f64 = of_worker().map(|of| of.busy_ns).sum();
-            let sharing_ns: f64 = of_worker().filter(shares).map(|of| of.busy_ns).sum();
             let cpu_ns = now.cpu_ns.saturating_sub(before.cpu_ns) as f64;
             let faults = now.faults.saturating_sub(before.faults) as f64;
             let kernel_ns = now.kernel_ns.saturating_sub(before.kernel_ns) as f64;
-            let kernel = kernel_for_lock(cpu_ns, kernel_ns, faults).unwrap_or(0.0);
-            let asleep = (part * (all_ns - cpu_ns) / sharing_ns).clamp(0.0, 0.95);
-            let in_kernel = (1.0 - asleep) * (kernel * all_ns / sharing_ns).clamp(0.0, 0.95);
-            for of in of_worker() {
-                let without = Waited { asleep: 0.0, in_kernel: 0.0, lock, of_sleep: part };
-                let looks = |count: Option<&u64>| count.copied().unwrap_or(0) as f64;
-                let (all, slept) = (looks(self.looks.get(&of.task)), looks(self.tasks.get(&(lock, of.task))));
-                let asleep = (slept + LOOKS_FEW * asleep) / (all + LOOKS_FEW);
-                let waited = if shares(&of) { Waited { asleep, in_kernel, ..without } } else { without };
-                waits.insert(of.task, waited);
-            }
+            sharing_ns += of_worker().filter(shares).map(|of| of.busy_ns).sum::<f64>();
+            slept_ns += part * (all_ns - cpu_ns).max(0.0);
+            awake_ns += cpu_ns.min(all_ns);
+            in_kernel_ns += cpu_ns.min(all_ns) * kernel_for_lock(cpu_ns, kernel_ns, faults).unwrap_or(0.0);
+        }
+        let asleep = (slept_ns / sharing_ns).clamp(0.0, 0.95);
+        let in_kernel = (in_kernel_ns / awake_ns.max(1.0)).clamp(0.0, 0.95);
+        let mut waits = HashMap::new();
+        for of in busy.iter().filter(|of| workers.contains(&of.worker)) {
+            let without = Waited { asleep: 0.0, in_kernel: 0.0, lock, of_sleep: part };
+            let looks = |count: Option<&u64>| count.copied().unwrap_or(0) as f64;
+            let (all, slept) = (looks(self.looks.get(&of.task)), looks(self.tasks.get(&(lock, of.task))));
+            let asleep = (slept + LOOKS_FEW * asleep) / (all + LOOKS_FEW);
+            let in_kernel = (1.0 - asleep) * in_kernel;
+            waits
+                .insert(of.task, if shares(&of) { Waited { asleep, in_kernel, ..without } } else { without });
         }
         waits
     }
@@ -203,14 +208,17 @@ mod tests {
             locks.sampled(&sample(0, 1, ThreadSampledDoing::Lock, LOCK, 1));
             locks.sampled(&sample(1, 4, ThreadSampledDoing::Lock, LOCK, 2));
         });
-        // Worker 0 slept for 40 ms, in which its boxes seemed busy for 80 ms; the filter did not sleep.
-        assert_eq!((waits[&3].asleep, waits[&5].asleep), (0.5, 0.0));
+        // The workers slept for 40 ms each, in which the boxes that share the lock seemed busy for 180 ms; the
+        // filter did not sleep.
+        let near = |value: f64, wanted: f64| assert!((value - wanted).abs() < 1e-9, "{value} {wanted}");
+        near(waits[&2].asleep, 80.0 / 180.0);
+        near(waits[&3].asleep, 80.0 / 180.0);
+        near(waits[&5].asleep, 0.0);
         // A sample that found the task asleep counts beside the processor time.
-        assert_eq!(waits[&1].asleep, 11.0 / 21.0);
-        // Worker 1 slept for 40 of 100 ms, and was in the kernel for 30 % of its processor time, of which 5 %
-        // are usual.
-        assert_eq!(waits[&2].asleep, 0.4);
-        assert!((waits[&2].in_kernel - 0.6 * 0.25).abs() < 1e-9, "{waits:?}");
+        near(waits[&1].asleep, (1.0 + 20.0 * 80.0 / 180.0) / 21.0);
+        // Worker 1 was in the kernel for 30 % of its processor time, of which 3 % are usual; worker 0 for 5 %.
+        let in_kernel = (0.27 + 0.02) / 2.0;
+        near(waits[&2].in_kernel, (1.0 - 80.0 / 180.0) * in_kernel);
     }
 
     #[test]
