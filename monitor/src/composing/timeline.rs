@@ -121,6 +121,14 @@ impl Timeline {
         self.since.map(|(since, doing)| (since, doing, self.first.is_some()))
     }
 
+    /// Sets the state from `time` on, because the events that recorded it were not read. A state of which
+    /// events later than `unread` are known stays as it is.
+    pub(crate) fn learn(&mut self, unread: u64, time: u64, what: For) {
+        if self.since.is_none_or(|(since, _)| since <= unread) {
+            *self = Timeline { since: Some((time, Doing { what, stream: 0 })), ..Timeline::default() };
+        }
+    }
+
     /// Restarts the measurement at `time`: the timeline before `time` is not reported.
     pub(crate) fn restart(&mut self, time: u64) {
         if let Some((since, doing)) = self.since {
