@@ -119,3 +119,111 @@ impl Timeline {
         self.dropped_until = self.dropped_until.max(Some(now));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use thalweg_chance::Chance;
+    use thalweg_monitor::{TaskCounts, TaskTotals};
+
+    /// A task that the test runs: its totals, and its state since they were published.
+    struct Ran {
+        id: u64,
+        totals: Cell,
+        dispatches: u64,
+        /// The state, and the time since which it lasts.
+        state: State,
+        since: u64,
+    }
+
+    impl Ran {
+        fn row(&self) -> LiveRow {
+            let [busy_ticks, input_wait_ticks, output_wait_ticks, ready_ticks] = self.totals;
+            let counts = Some(TaskCounts { dispatches: self.dispatches, reads: 0, writes: 0 });
+            let totals = TaskTotals { busy_ticks, input_wait_ticks, output_wait_ticks, ready_ticks, counts };
+            let state = match self.state {
+                State::Busy => LiveState::Running,
+                State::Starved => LiveState::BlockedInput,
+                State::Blocked => LiveState::BlockedOutput,
+                State::Ready => LiveState::Ready,
+            };
+            LiveRow::Task { task: self.id, state, component: self.id, replica: 0, worker: 0, totals }
+        }
+
+        /// Ends the present state at `time`, and begins another one. A dispatch publishes what was before it.
+        fn go_on(&mut self, time: u64, chance: &mut Chance) {
+            self.totals[self.state as usize] += time - self.since;
+            self.since = time;
+            self.dispatches += u64::from(self.state == State::Busy);
+            self.state =
+                [State::Busy, State::Starved, State::Blocked, State::Ready][chance.below(4) as usize];
+        }
+    }
+
+    /// The time that a lane's summary has in each state.
+    fn sums(timeline: &Timeline, lane: usize) -> Cell {
+        let mut sums = Cell::default();
+        for cell in timeline.lanes[lane].summary.cells() {
+            sums.iter_mut().zip(cell).for_each(|(sum, part)| *sum += part);
+        }
+        sums
+    }
+
+    #[test]
+    fn lanes_summed_from_counters_have_all_time_of_their_tasks_once() {
+        let mut chance = Chance::new(29);
+        for _ in 0..50 {
+            let mut timeline = Timeline::new(100).remembering();
+            let begin = 1_000_000;
+            let mut tasks: Vec<Ran> = (1..=3)
+                .map(|id| Ran { id, totals: [id, 7, 0, 9], dispatches: 1, state: State::Ready, since: begin })
+                .collect();
+            let before: Vec<Cell> = tasks.iter().map(|task| task.totals).collect();
+            let mut now = begin;
+            for look in 0..chance.below(20) + 2 {
+                let rows: Vec<LiveRow> = tasks.iter().map(Ran::row).collect();
+                timeline.count(&rows, now);
+                for (lane, (task, before)) in tasks.iter().zip(&before).enumerate() {
+                    let want: Vec<u64> =
+                        task.totals.iter().zip(before).map(|(now, before)| now - before).collect();
+                    assert_eq!(sums(&timeline, lane)[..], want, "look {look}");
+                    // What has not ended is drawn up to the present.
+                    let open = timeline.open.iter().find(|span| span.lane as usize == lane);
+                    let drawn = open.map_or(0, |span| now - span.start);
+                    assert_eq!(want.iter().sum::<u64>() + drawn, now - begin, "look {look}");
+                    assert!(open.is_none_or(|span| span.state == task.state));
+                }
+                // One task stays in its state for long.
+                for task in &mut tasks[..2] {
+                    for _ in 0..chance.below(5) {
+                        let time = task.since + chance.below(9_000);
+                        task.go_on(time, &mut chance);
+                    }
+                }
+                let last = tasks.iter().map(|task| task.since).max().unwrap_or(now);
+                now = now.max(last) + chance.below(100);
+            }
+            // When events are summed again, the states that have not ended are complete up to that time.
+            let rows: Vec<LiveRow> = tasks.iter().map(Ran::row).collect();
+            timeline.count(&rows, now);
+            timeline.sum_events(now);
+            for lane in 0..3 {
+                let drawn = sums(&timeline, lane).iter().sum::<u64>();
+                assert_eq!(drawn, now - begin, "lane {lane}");
+            }
+            assert!(timeline.open.is_empty() && timeline.spans.is_empty());
+        }
+    }
+
+    #[test]
+    fn counters_that_jump_fill_no_more_than_the_time_between_two_looks() {
+        let mut timeline = Timeline::new(100).remembering();
+        let row = |totals, since| Ran { id: 1, totals, dispatches: 5, state: State::Busy, since }.row();
+        timeline.count(&[row([5, 5, 5, 5], 1000)], 1000);
+        // The counters are read one after the other, and may be damaged.
+        timeline.count(&[row([u64::MAX, 5, 5, u64::MAX], 1000)], 2000);
+        timeline.count(&[row([0, 0, 0, 0], 1000)], 3000);
+        assert!(sums(&timeline, 0).iter().sum::<u64>() <= 2000);
+        assert_eq!(timeline.end, 3000);
+    }
+}

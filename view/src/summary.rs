@@ -283,6 +283,47 @@ mod tests {
     }
 
     #[test]
+    fn parts_of_a_time_are_shared_among_its_cells_and_nothing_is_lost() {
+        let mut chance = Chance::new(31);
+        for round in 0..300 {
+            let mut summary = Summary::new(chance.below(50), 1 + chance.below(9), 1 << (2 + chance.below(5)));
+            let (mut at, mut all, mut spans) = (summary.begin_of(0) + chance.below(40), Cell::default(), 0);
+            for _ in 0..chance.below(20) {
+                let end = at + chance.below(90);
+                let mut left = end - at;
+                let parts = [0; STATES].map(|_| {
+                    let part = chance.below(left + 1);
+                    left -= part;
+                    part
+                });
+                summary.add_parts(parts, at, end, 7);
+                if end > at {
+                    all.iter_mut().zip(parts).for_each(|(all, part)| *all += part);
+                    spans += 7;
+                }
+                at = end;
+            }
+            let sum = |state: usize| summary.cells().iter().map(|cell| cell[state]).sum::<u64>();
+            assert_eq!([0, 1, 2, 3].map(sum), all, "round {round}");
+            assert_eq!(summary.spans(0, u64::MAX), spans, "round {round}");
+            let width = summary.width();
+            for cell in summary.cells() {
+                // Each of at most 20 times may be rounded up by less than 1.
+                assert!(cell.iter().sum::<u64>() <= width + 4 * 20, "round {round}: {cell:?} of {width}");
+            }
+        }
+        // A time with one mixture has this mixture in each cell.
+        let mut summary = Summary::new(0, 10, 16);
+        summary.add_parts([40, 30, 0, 10], 0, 80, 16);
+        assert_eq!(summary.cells().len(), 8);
+        for cell in summary.cells() {
+            let is_near =
+                cell.iter().zip([5.0, 3.75, 0.0, 1.25]).all(|(&part, want)| (part as f64 - want).abs() < 1.0);
+            assert!(is_near, "{cell:?}");
+        }
+    }
+
+    #[test]
     fn what_was_written_is_read_and_what_was_damaged_is_not() {
         let mut chance = Chance::new(30);
         let mut summary = Summary::new(17, 4, 64);

@@ -338,7 +338,8 @@ impl Timeline {
             return Some(lane);
         }
         let of = batch.structure().task(task)?;
-        let known = KnownTask { id: task, component: of.component, replica: Some(of.replica), worker: of.worker };
+        let known =
+            KnownTask { id: task, component: of.component, replica: Some(of.replica), worker: of.worker };
         self.lane(known, origin)
     }
 

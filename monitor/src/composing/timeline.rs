@@ -171,6 +171,23 @@ mod tests {
         assert_eq!(parts(wait), Some((For::Input, 7, 0, 10)));
     }
 
+    #[test]
+    fn a_state_is_learnt_where_the_events_that_recorded_it_were_not_read() {
+        let state = |task: &Timeline| task.since;
+        let mut task = Timeline::default();
+        task.learn(0, 500, For::Room);
+        assert_eq!(state(&task), Some((500, doing(For::Room, 0))), "nothing was known");
+        task.dispatched(1, 600, 650, doing(For::Input, 7));
+        task.made_ready(660, 7);
+        task.learn(640, 700, For::Room);
+        assert_eq!(state(&task), Some((650, doing(For::Input, 7))), "later events are known");
+        task.learn(650, 800, For::Turn);
+        assert_eq!(state(&task), Some((800, doing(For::Turn, 0))), "later events were not read");
+        let (_, wait) = task.dispatched(1, 900, 950, doing(For::Input, 7));
+        let wait = wait.unwrap();
+        assert_eq!((wait.what, wait.since, wait.woken, wait.until), (For::Turn, 800, 800, 900));
+    }
+
     proptest! {
         /// Whatever events a timeline gets (also out of order, or overlapping), waits and dispatches cover
         /// the timeline exactly once.
