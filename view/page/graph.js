@@ -170,6 +170,8 @@ export class Graph {
     const verdict = this.app.data.report.verdict;
     const task = verdict.task ? verdict.task.name.split('[')[0] : null;
     const component = verdict.component || task;
+    // A verdict about other processes has the component that suffers, which limits nothing.
+    if (component && !verdict.text.includes(component)) return false;
     if (component) return node.components.some((n) => this.app.data.report.components[n].path === component);
     return node.components.some((n) => this.app.data.report.components[n].kind === verdict.kind);
   }
@@ -244,13 +246,12 @@ export class Graph {
     const letters = Math.max(LETTERS, LETTERS / this.scale);
     if (letters > 17) return;
     const text = rate(this.rateOf(this.streamsOf(line)));
+    const [x, base] = [line.label[0] + 2, line.label[1] + 12];
     context.font = `${letters}px system-ui, sans-serif`;
-    context.strokeStyle = colour.paper;
-    context.lineWidth = 4;
-    context.lineJoin = 'round';
-    context.strokeText(text, line.label[0] + 2, line.label[1] + 12);
+    context.fillStyle = colour.paper;
+    context.fillRect(x - 2, base - 0.85 * letters, context.measureText(text).width + 4, 1.05 * letters);
     context.fillStyle = colour.faint;
-    context.fillText(text, line.label[0] + 2, line.label[1] + 12);
+    context.fillText(text, x, base);
   }
   /** @param {CanvasRenderingContext2D} context @param {GraphNode} node @param {boolean} focused @param {Record<string, string>} colour */
   node(context, node, focused, colour) {

@@ -24,13 +24,20 @@ struct Counted {
 }
 
 impl Counted {
-    /// Adds to a lane what its counters have grown by, up to `now` at most. Returns the time from which on
-    /// nothing is known.
-    fn go_on(&mut self, ticks: Cell, dispatches: u64, now: u64, summary: &mut Summary) -> u64 {
+    /// Adds to a lane what its counters have grown by, up to `now` at most. `until` is the time up to which the
+    /// counters count; if it is `None`, they count all time. Returns the time from which on nothing is known.
+    fn go_on(
+        &mut self,
+        ticks: Cell,
+        dispatches: u64,
+        until: Option<u64>,
+        now: u64,
+        summary: &mut Summary,
+    ) -> u64 {
         let mut grown = ticks;
         grown.iter_mut().zip(&self.ticks).for_each(|(now, before)| *now = now.saturating_sub(*before));
         let sum = grown.iter().fold(0, |sum: u64, part| sum.saturating_add(*part));
-        let end = self.until.saturating_add(sum).min(now);
+        let end = until.unwrap_or(self.until.saturating_add(sum)).min(now);
         let spans = dispatches.saturating_sub(self.dispatches).saturating_mul(SPANS_A_DISPATCH);
         summary.add_parts(grown, self.until, end, spans);
         *self = Counted { ticks, dispatches, until: end.max(self.until) };
@@ -75,7 +82,7 @@ impl Timeline {
                     let dispatches = totals.counts.map_or(0, |counts| counts.dispatches);
                     let new = Counted { ticks, dispatches, until: now };
                     let counted = counting.tasks.entry(task).or_insert(new);
-                    let start = counted.go_on(ticks, dispatches, now, &mut of.summary);
+                    let start = counted.go_on(ticks, dispatches, None, now, &mut of.summary);
                     let state = match state {
                         LiveState::Running => State::Busy,
                         LiveState::BlockedInput => State::Starved,
@@ -87,11 +94,13 @@ impl Timeline {
                         self.open.push(Span::going(lane, state, worker, start, now));
                     }
                 }
-                LiveRow::Worker { worker, busy_ticks, waiting_ticks, dispatches, .. } => {
+                LiveRow::Worker { worker, busy_ticks, waiting_ticks, dispatches, updated, .. } => {
                     let ticks = [busy_ticks, waiting_ticks, 0, 0];
                     let new = Counted { ticks, dispatches, until: now };
                     let summary = self.worker(worker, begin);
-                    counting.workers.entry(worker).or_insert(new).go_on(ticks, dispatches, now, summary);
+                    let counted = counting.workers.entry(worker).or_insert(new);
+                    // A worker's own work, and the time without a processor, are counted nowhere.
+                    counted.go_on(ticks, dispatches, Some(updated), now, summary);
                 }
                 _ => {}
             }

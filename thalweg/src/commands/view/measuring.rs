@@ -32,7 +32,7 @@ const MANY: u64 = 10_000;
 /// in large batches, which cost half as much for each event: [`BATCH`] events are recorded between two looks.
 const EACH_MAX: f64 = 1_000.0;
 const BATCH: f64 = 8_000.0;
-/// The number of events that are read in a second on average while there is a viewer: one in a hundred, within
+/// The number of events that are read in a second on average while there is a viewer: one in fifty, within
 /// these limits. If a run records more, all events of short windows are read, with pauses between them. An
 /// event costs less when there are many, because the processor's caches then hold what reads it.
 const READ_MIN: f64 = 4_000.0;
@@ -41,6 +41,9 @@ const READ_MAX: f64 = 20_000.0;
 /// events that both are not possible gets shorter windows.
 const SAMPLE_MIN: Duration = Duration::from_millis(100);
 const CYCLE_MAX: Duration = Duration::from_secs(10);
+/// All events are read from this long before such a window, because they show what threads and tasks do when
+/// it begins: threads record the processor time that they have used every 20 ms.
+const LEAD: Duration = Duration::from_millis(40);
 /// The interval at which the server finds out whether the run's process lives, which takes as long as to read
 /// and analyse a hundred events.
 const ALIVE_EVERY: Duration = Duration::from_secs(1);
@@ -299,13 +302,13 @@ impl Screen {
             let is_over = Instant::now() >= pace.ends;
             match &mut page {
                 // The events of a pause were not read, so there is no newer report.
-                Some(page) if !running && pace.is_pause => {
+                Some(page) if !running && pace.phase != Phase::Window => {
                     page.report.window.state = State::Ended;
                     self.show(page, running);
                 }
                 // Before a window is complete only the timeline is updated: figures of a shorter time would
                 // jump, and cost processor time.
-                Some(page) if running && (!is_over || pace.is_pause) => {
+                Some(page) if running && (!is_over || pace.phase != Phase::Window) => {
                     lanes.go_on();
                     let timeline = lanes.page(&Clocks::of(follower.feed()));
                     self.go_on(page, timeline, follower.feed());
@@ -461,17 +464,27 @@ impl Screen {
     }
 }
 
+/// A phase of reading a live run.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    /// No events are read.
+    Pause,
+    /// Events are read and not measured, for [`LEAD`] before a window.
+    Lead,
+    Window,
+}
+
 /// Which events of a live run are read: all of them, or those of short windows with pauses between them.
 struct Pace {
     /// Whether there are pauses. The lanes are then summed from counters.
     is_thin: bool,
-    is_pause: bool,
+    phase: Phase,
     /// When events are read next.
     looks: Instant,
     /// The number of events that are recorded in a second.
     rate: f64,
     begun: Instant,
-    /// The end of the window or pause.
+    /// The end of the phase.
     ends: Instant,
     /// The number of events that were read in the window, and in the last look.
     taken: u64,
@@ -487,7 +500,7 @@ impl Pace {
         let begun = Instant::now();
         Pace {
             is_thin: false,
-            is_pause: false,
+            phase: Phase::Window,
             looks: begun,
             rate: 0.0,
             begun,
@@ -502,7 +515,7 @@ impl Pace {
     /// Goes on after a time without viewers.
     fn again(self, window: Duration) -> Pace {
         match self.is_thin {
-            true => Pace { is_pause: true, ends: Instant::now(), ..self },
+            true => Pace { phase: Phase::Pause, ends: Instant::now(), ..self },
             false => Pace::all(window),
         }
     }
@@ -510,7 +523,7 @@ impl Pace {
     /// Reads events if it is time to.
     fn poll(&mut self, follower: &mut Follower<'_>) {
         let now = Instant::now();
-        if self.is_pause || (now < self.looks && now < self.ends) {
+        if self.phase == Phase::Pause || (now < self.looks && now < self.ends) {
             return;
         }
         self.last = follower.poll_events();
@@ -522,16 +535,28 @@ impl Pace {
         };
     }
 
-    /// What follows a window or pause that is over.
+    /// What follows a phase that is over.
     fn next(self, follower: &mut Follower<'_>, lanes: &Lanes, window: Duration) -> Pace {
         let begun = Instant::now();
-        if self.is_pause {
-            // The newest events show what the tasks do when the window begins.
-            follower.leave_out();
-            follower.poll_events();
-            follower.restart();
-            let looks = begun + Duration::from_secs_f64(BATCH / self.rate.max(EACH_MAX));
-            return Pace { is_pause: false, looks, begun, ends: begun + self.sample, taken: 0, ..self };
+        let looks = begun + Duration::from_secs_f64(BATCH / self.rate.max(EACH_MAX));
+        match self.phase {
+            Phase::Pause => {
+                follower.leave_out();
+                follower.poll_events();
+                return Pace { phase: Phase::Lead, looks, begun, ends: begun + LEAD, ..self };
+            }
+            Phase::Lead => {
+                follower.restart();
+                return Pace {
+                    phase: Phase::Window,
+                    looks,
+                    begun,
+                    ends: begun + self.sample,
+                    taken: 0,
+                    ..self
+                };
+            }
+            Phase::Window => {}
         }
         let rate = self.taken as f64 / self.begun.elapsed().as_secs_f64().max(1e-3);
         // A run near a limit does not change to and fro.
@@ -541,24 +566,55 @@ impl Pace {
             (true, false) => lanes.sum_events(follower),
             _ => {}
         }
-        let reads = (rate / 100.0).clamp(READ_MIN, READ_MAX);
+        let reads = (rate / 50.0).clamp(READ_MIN, READ_MAX);
         let share = if is_thin { (reads / rate).min(1.0) } else { 1.0 };
-        let sample = window.mul_f64(share).max(SAMPLE_MIN).min(CYCLE_MAX.mul_f64(share)).min(window);
-        let (cycle, is_pause) = (sample.div_f64(share), share < 1.0);
-        if !is_pause {
+        if share >= 1.0 {
             follower.restart();
+            let (ends, sample, cycle) = (begun + window, window, window);
+            return Pace {
+                is_thin,
+                phase: Phase::Window,
+                looks: begun,
+                rate,
+                begun,
+                ends,
+                taken: 0,
+                last: 0,
+                sample,
+                cycle,
+            };
         }
-        let ends = begun + if is_pause { cycle.saturating_sub(sample) } else { window };
-        Pace { is_thin, is_pause, looks: begun, rate, begun, ends, taken: 0, last: 0, sample, cycle }
+        let sample = window.mul_f64(share).max(SAMPLE_MIN).min(CYCLE_MAX.mul_f64(share)).min(window);
+        let cycle = (sample + LEAD).div_f64(share);
+        let ends = begun + cycle.saturating_sub(sample + LEAD);
+        Pace {
+            is_thin,
+            phase: Phase::Pause,
+            looks: begun,
+            rate,
+            begun,
+            ends,
+            taken: 0,
+            last: 0,
+            sample,
+            cycle,
+        }
     }
 
     /// Waits until the page is due, and reads events meanwhile.
     fn wait(&mut self, follower: &mut Follower<'_>, every: Duration) {
-        let until = Instant::now() + every;
+        let mut until = Instant::now() + every;
+        if self.is_thin {
+            // A short window ends in time, however seldom the page is updated.
+            until = until.min(self.ends);
+        }
         loop {
             let now = Instant::now();
             let left = until.saturating_duration_since(now);
-            let looks = if self.is_pause { left } else { self.looks.saturating_duration_since(now) };
+            let looks = match self.phase {
+                Phase::Pause => left,
+                _ => self.looks.saturating_duration_since(now),
+            };
             thread::sleep(left.min(looks));
             // The caller reads the events next.
             if left <= looks {
