@@ -408,13 +408,20 @@ impl EventStream {
     /// Fails when files are damaged, after everything that could be read was handed over. A writer whose
     /// files cannot be read is reported once and left out from then on.
     pub fn poll(&mut self, limit: usize, take: &mut impl FnMut(Item<'_>)) -> Result<usize, Error> {
+        let problem = self.begin();
+        let taken = self.poll_until(limit, u64::MAX, take);
+        problem.map_or(taken, Err)
+    }
+
+    /// Looks for new events before a poll. Not inlined, because there is a copy of a poll for each closure.
+    #[inline(never)]
+    fn begin(&mut self) -> Option<Error> {
         let mut problem = None;
         self.look_if_empty(&mut problem);
         if self.is_consumer {
             self.consume(&mut problem);
         }
-        let taken = self.poll_until(limit, u64::MAX, take);
-        problem.map_or(taken, Err)
+        problem
     }
 
     /// Permits the writers to overwrite the blocks whose events were handed over before.
@@ -570,7 +577,9 @@ impl Source {
         is_right
     }
 
-    /// Moves to the next item whose kind is known and whose size is right.
+    /// Moves to the next item whose kind is known and whose size is right. Not inlined, because it is seldom
+    /// needed, and there is a copy of a poll for each closure.
+    #[inline(never)]
     fn advance(&mut self, catalogs: &mut Catalogs) -> Result<(), Error> {
         // An earlier call may have moved to the item and stopped before examining it.
         if !std::mem::replace(&mut self.is_moved, false) {
