@@ -299,7 +299,7 @@ impl Screen {
             if pace.is_thin {
                 lanes.count(&mut follower);
             }
-            let is_over = Instant::now() >= pace.ends;
+            let is_over = Instant::now() >= pace.ends || pace.is_flooded();
             match &mut page {
                 // The events of a pause were not read, so there is no newer report.
                 Some(page) if !running && pace.phase != Phase::Window => {
@@ -518,6 +518,12 @@ impl Pace {
             true => Pace { phase: Phase::Pause, ends: Instant::now(), ..self },
             false => Pace::all(window),
         }
+    }
+
+    /// Whether so many events come that a window of all events ends early.
+    fn is_flooded(&self) -> bool {
+        let seconds = self.begun.elapsed().as_secs_f64();
+        !self.is_thin && seconds >= WINDOW_FIRST.as_secs_f64() && self.taken as f64 > READ_MAX * seconds
     }
 
     /// Reads events if it is time to.
