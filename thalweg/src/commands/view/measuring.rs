@@ -592,7 +592,9 @@ impl Pace {
         }
         let sample = window.mul_f64(share).max(SAMPLE_MIN).min(CYCLE_MAX.mul_f64(share)).min(window);
         let cycle = (sample + LEAD).div_f64(share);
-        let ends = begun + cycle.saturating_sub(sample + LEAD);
+        // The first window comes at once, because the figures before it may lack events that were overwritten.
+        let pause = if self.is_thin { cycle.saturating_sub(sample + LEAD) } else { Duration::ZERO };
+        let ends = begun + pause;
         Pace {
             is_thin,
             phase: Phase::Pause,
