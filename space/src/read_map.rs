@@ -74,6 +74,22 @@ impl ReadMap {
         self.word(at).load(Ordering::Relaxed) == version
     }
 
+    /// Copies words from byte `at` on, the first of which names the owner of the others; 0 in its low byte:
+    /// none. Returns whether there is an owner, and the same one before and after the copy.
+    #[inline]
+    pub(crate) fn owned<const N: usize>(&self, at: usize, words: &mut [u64; N]) -> bool {
+        let owner = self.load(at);
+        if owner as u8 == 0 {
+            return false;
+        }
+        words[0] = owner;
+        for (n, word) in words.iter_mut().enumerate().skip(1) {
+            *word = self.word(at + 8 * n).load(Ordering::Relaxed);
+        }
+        fence(Ordering::Acquire);
+        self.word(at).load(Ordering::Relaxed) == owner
+    }
+
     /// Returns an error if the file at the path was truncated. The words that were read are zeros if the file
     /// was truncated.
     #[inline]

@@ -9,7 +9,7 @@ use support::{Directory, Seen, read_stream, space, totals};
 use thalweg_chance::Chance;
 use thalweg_space::archive::{ArchiveOptions, Archiver};
 use thalweg_space::reader::{Feed, Item, PathFeed, SpaceReader};
-use thalweg_space::{Kind, KindId, Policy, Writer};
+use thalweg_space::{ElementOptions, Kind, KindId, Policy, Space, SpaceOptions, Writer};
 
 /// What happens seldom.
 #[derive(Kind)]
@@ -261,4 +261,66 @@ fn a_window_that_begins_with_overwritten_events_has_a_time_before_which_they_are
     assert_eq!(first_held(start + 1000, start + 9000), (None, until));
     // A window of events that are there.
     assert_eq!(first_held(first.unwrap() + 1, u64::MAX).1, None);
+}
+
+/// What is left out of a busy writer does not count as lost, and no event of an idle writer is left out.
+#[test]
+fn events_that_are_left_out_are_not_lost() {
+    let directory = Directory::new("left-out");
+    let options = SpaceOptions {
+        path: Some(directory.path().join("space")),
+        element: ElementOptions { block_bytes: BLOCK_BYTES, block_count: 8, ..ElementOptions::default() },
+        ..SpaceOptions::default()
+    };
+    let space = Space::create(options).unwrap();
+    let mut busy = Mixed::new(space.writer("busy").unwrap());
+    let mut idle = Mixed::new(space.writer("idle").unwrap());
+    let mut feed = PathFeed::open(space.path()).unwrap();
+    // For each writer, the numbers of its events and the lost events of its gaps.
+    let read = |feed: &mut PathFeed| {
+        let mut seen = [(Vec::new(), Vec::new()), (Vec::new(), Vec::new())];
+        let mut take = |_: usize, item: Item<'_>| match item {
+            Item::Event(event) => {
+                let number = event.u64(event.kind.field("number").unwrap());
+                seen[event.writer as usize - 1].0.push(number);
+            }
+            Item::Gap { writer, lost, .. } => seen[writer as usize - 1].1.push(lost),
+        };
+        while feed.poll(100, &mut take).unwrap() > 0 {}
+        seen
+    };
+    let mut ticks = 1;
+    let mut emit = |of: &mut Mixed, count: usize| {
+        for _ in 0..count {
+            of.emit(ticks, false);
+            ticks += 1;
+        }
+    };
+    let in_block = BLOCK_BYTES / 24;
+    emit(&mut busy, 10);
+    emit(&mut idle, 10);
+    feed.leave_out();
+    let [(of_busy, gaps_of_busy), (of_idle, gaps_of_idle)] = read(&mut feed);
+    assert_eq!((of_busy.len(), of_idle.len()), (10, 10), "less than a block was written");
+    assert!(gaps_of_busy.is_empty() && gaps_of_idle.is_empty());
+    // Blocks are passed over if they are there still, and also if they are overwritten.
+    for blocks in [3, 5, 40] {
+        let before = (busy.number, idle.number);
+        emit(&mut busy, blocks * in_block);
+        emit(&mut idle, 2);
+        feed.leave_out();
+        let [(of_busy, gaps_of_busy), (of_idle, gaps_of_idle)] = read(&mut feed);
+        assert_eq!(of_idle, [before.1, before.1 + 1]);
+        assert!(gaps_of_idle.is_empty());
+        assert_eq!(gaps_of_busy, [0], "{blocks} blocks: one gap of no lost events");
+        let newest: Vec<u64> = (busy.number - of_busy.len() as u64..busy.number).collect();
+        assert_eq!(of_busy, newest, "the newest events, without a gap");
+        assert!((1..=in_block).contains(&of_busy.len()), "{} of a block", of_busy.len());
+        // What comes later is read in whole.
+        let before = busy.number;
+        emit(&mut busy, 3 * in_block);
+        let [(of_busy, gaps_of_busy), _] = read(&mut feed);
+        assert_eq!(of_busy, (before..busy.number).collect::<Vec<_>>());
+        assert!(gaps_of_busy.is_empty());
+    }
 }

@@ -161,7 +161,7 @@ fn timeline_of(space: &Path, spans_max: usize) -> (TimelinePage, HashMap<u64, (f
     follower.add(Box::new(&mut busy));
     follower.poll();
     follower.finish().expect("a report");
-    (timeline.look(|timeline| timeline.page().clone()), busy.ns)
+    (timeline.look(|timeline| TimelinePage::clone(timeline.page())), busy.ns)
 }
 
 #[test]

@@ -377,6 +377,114 @@ fn without_viewers_no_events_are_read_and_the_next_viewer_sees_the_present() {
     let _ = viewer.join();
 }
 
+/// A run that records many events is shown by short windows of them, and by counters.
+#[test]
+fn a_run_with_very_many_events_is_shown_by_samples_and_by_counters() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let net = write(
+        folder.path(),
+        "fast.snet",
+        "net fast connect [{<seq>} -> {<seq = seq + 1>}] .. [{<seq>} -> {<seq = seq + 1>}];",
+    );
+    let space = folder.path().join("space");
+    let mut command = des_run::thalweg();
+    command.args([
+        "run",
+        &net,
+        "--monitor",
+        "full",
+        "--workers",
+        "1",
+        "--quantum",
+        "1",
+        "--rate",
+        "20000",
+        "--input",
+        "/dev/zero",
+    ]);
+    command.args(["--input-bytes", "zeros", "--output", "/dev/null", "--output-bytes", "zeros", "--space"]);
+    let run = command.arg(&space).stdin(std::process::Stdio::null()).spawn().expect("it starts");
+    let run = Killed(run);
+    let until = Instant::now() + Duration::from_secs(60);
+    while !des_run::thalweg().arg("get").arg(&space).output().is_ok_and(|output| output.status.success()) {
+        assert!(Instant::now() < until, "no space");
+    }
+    let view = View::start(&space, &["--window", "300ms"]);
+    let host = format!("127.0.0.1:{}", view.port());
+    let mut events = TcpStream::connect(&host).expect("it listens");
+    let line = format!("GET /events?token={} HTTP/1.1\r\nHost: {host}\r\n\r\n", view.token());
+    events.write_all(line.as_bytes()).expect("it reads");
+    let viewer = std::thread::spawn(move || std::io::copy(&mut events, &mut std::io::sink()));
+    let is_sampled = |page: &Value| {
+        page["report"]["notes"]
+            .as_array()
+            .is_some_and(|notes| notes.iter().any(|note| note["code"] == "sampled"))
+    };
+    let page = loop {
+        let page = json(&view.body("/page.json"));
+        // The lanes begin with what was left in the run's elements.
+        let is_long = page["timeline"]["duration_ns"].as_f64() > Some(3e9);
+        let is_whole = is_long && page["report"]["window"]["lost"] == 0;
+        if is_sampled(&page)
+            && is_whole
+            && page["report"]["latency"]["end_to_end"]["count"].as_u64() > Some(100)
+        {
+            break page;
+        }
+        assert!(
+            Instant::now() < until,
+            "no samples: {} {}",
+            page["report"]["window"],
+            page["report"]["latency"]
+        );
+    };
+    // The figures of a sample are whole: nothing counts as lost, and all accounts add up.
+    let report = &page["report"];
+    assert_eq!((&report["window"]["lost"], &report["window"]["complete"]), (&json("0"), &json("true")));
+    assert!(!report["notes"].to_string().contains("do not add up"), "{}", report["notes"]);
+    // The worker does all the work of the filters.
+    let filters = report["components"].as_array().expect("components").iter();
+    let busy: f64 = filters
+        .filter(|of| of["kind"] == "filter")
+        .filter_map(|of| of["work"]["shares"]["busy"].as_f64())
+        .sum();
+    assert!((0.002..1.0).contains(&busy), "the filters are busy {busy} of the time");
+    lanes_are_full(&page);
+    drop((run, view));
+    let _ = viewer.join();
+}
+
+/// Checks a page without single spans whose lanes are summed from counters.
+fn lanes_are_full(page: &Value) {
+    // The lanes, which are summed from counters, are full: every task is in some state all the time.
+    let step = page["timeline"]["processes"][0]["step_ns"].as_f64().expect("a step");
+    let until_ns = page["timeline"]["duration_ns"].as_f64().expect("a time");
+    assert_eq!(page["timeline"]["exact_from_ns"], Value::Null);
+    assert_eq!(page["timeline"]["gaps"].as_array().map(Vec::len), Some(0));
+    let tasks = page["timeline"]["tasks"].as_array().expect("tasks");
+    assert!(tasks.len() >= 4, "{} lanes", tasks.len());
+    for task in tasks {
+        let sums: Vec<f64> =
+            task["sums"].as_array().expect("sums").iter().filter_map(Value::as_f64).collect();
+        let drawn = sums.iter().sum::<f64>() * step / 1000.0;
+        assert!(
+            drawn > 0.7 * until_ns && drawn < 1.05 * until_ns,
+            "{}: {drawn} ns of {until_ns} ns are drawn",
+            task["name"]
+        );
+    }
+}
+
+/// A process that is killed when it is no longer needed.
+struct Killed(std::process::Child);
+
+impl Drop for Killed {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
 /// Whether two figures, or all figures of two objects, are the same within a tolerance. Counts are equal.
 /// Times may differ by one bucket of a histogram (up to 0.4 %): the rate of the clock is measured more
 /// exactly with time, and a quantile may pass a bucket's edge.

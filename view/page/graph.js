@@ -1,6 +1,6 @@
 // @ts-check
 import { WORDS } from './words.js';
-import { duration, rate, share, count } from './numbers.js';
+import { duration, rate, share, count, processors } from './numbers.js';
 import { make, byId, canvasOf, button, colours, prepared, fitting } from './dom.js';
 /** @typedef {import('./main.js').App} App */
 /** @typedef {import('./data.js').Network} Network */
@@ -76,6 +76,8 @@ export class Graph {
       button(WORDS.fit, () => { this.fit(); this.app.draw(); }), button(WORDS.clear, () => this.app.choose(null)),
       button(WORDS.print, () => window.print()), button(WORDS.theme, () => this.app.theme()), button(WORDS.help, () => this.app.help()));
     byId('graph-tools').replaceChildren(...tools);
+    const key = (/** @type {string} */ name, /** @type {string} */ text) => make('li', {}, make('span', { class: `key ${name}` }), text);
+    byId('graph-keys').replaceChildren(make('li', {}, `▲ ${WORDS.limits}`), ...['line', 'half', 'full'].map((name, n) => key(name, WORDS.lineKeys[n])), key('outlined', WORDS.critical));
   }
   /** Shows the whole network, in as many bands as make it largest; the drawing is only as high as that needs. */
   fit() {
@@ -168,6 +170,8 @@ export class Graph {
     const verdict = this.app.data.report.verdict;
     const task = verdict.task ? verdict.task.name.split('[')[0] : null;
     const component = verdict.component || task;
+    // A verdict about other processes has the component that suffers, which limits nothing.
+    if (component && !verdict.text.includes(component)) return false;
     if (component) return node.components.some((n) => this.app.data.report.components[n].path === component);
     return node.components.some((n) => this.app.data.report.components[n].kind === verdict.kind);
   }
@@ -183,7 +187,8 @@ export class Graph {
       context.save();
       if (this.bands.length > 1) {
         context.beginPath();
-        context.rect(this.x - BAND_MARGIN * this.scale, top - (BAND_GAP / 2) * this.scale, (band.right - band.left + BAND_MARGIN) * this.scale, (network.height + BAND_GAP) * this.scale);
+        // Frames of nodes at the right end, and the second frames behind them, are not clipped.
+        context.rect(this.x - BAND_MARGIN * this.scale, top - (BAND_GAP / 2) * this.scale, (band.right - band.left + 1.6 * BAND_MARGIN) * this.scale, (network.height + BAND_GAP) * this.scale);
         context.clip();
       }
       context.translate(this.x - band.left * this.scale, top);
@@ -192,7 +197,9 @@ export class Graph {
       const view = { left: Math.max(left, band.left - BAND_MARGIN), top: up, right: Math.min(left + width / this.scale, band.right), bottom: up + height / this.scale };
       if (at === 0) view.left = left;
       if (at === this.bands.length - 1) view.right = left + width / this.scale;
-      network.edges.forEach((line, n) => this.line(context, line, critical.has(n), fastest, colour, view));
+      network.edges.forEach((line, n) => { if (isSeen(line, view)) this.line(context, line, critical.has(n), fastest, colour); });
+      // Above all lines, so that no line crosses a figure.
+      network.edges.forEach((line) => { if (isSeen(line, view)) this.label(context, line, colour); });
       network.nodes.forEach((node, n) => {
         if (node.x > view.right || node.y > view.bottom || node.x + node.width < view.left || node.y + node.height < view.top) return;
         this.node(context, node, n === this.focus, colour);
@@ -200,13 +207,15 @@ export class Graph {
       context.restore();
     });
   }
-  /** @param {CanvasRenderingContext2D} context @param {any} line @param {boolean} critical @param {number} fastest @param {Record<string, string>} colour @param {any} view */
-  line(context, line, critical, fastest, colour, view) {
+  /** The messages a second of streams. @param {any[]} streams @returns {number} */
+  rateOf(streams) {
+    return streams.reduce((sum, stream) => sum + (stream.rate_per_s || 0), 0);
+  }
+  /** @param {CanvasRenderingContext2D} context @param {any} line @param {boolean} critical @param {number} fastest @param {Record<string, string>} colour */
+  line(context, line, critical, fastest, colour) {
     const points = line.points;
-    const [firstX, lastX] = [points[0], points[points.length - 2]];
-    if (Math.max(firstX, lastX) < view.left || Math.min(firstX, lastX) > view.right) return;
     const streams = this.streamsOf(line);
-    const perSecond = streams.reduce((/** @type {number} */ sum, /** @type {any} */ stream) => sum + (stream.rate_per_s || 0), 0);
+    const perSecond = this.rateOf(streams);
     const fills = streams.filter((stream) => stream.occupancy_mean !== null).map((stream) => stream.occupancy_mean / stream.capacity);
     const fill = fills.length > 0 ? Math.max(...fills) : 0;
     context.beginPath();
@@ -231,11 +240,18 @@ export class Graph {
     context.lineWidth = wide;
     context.stroke();
     context.globalAlpha = 1;
+  }
+  /** A line's figure, on a patch of paper. @param {CanvasRenderingContext2D} context @param {any} line @param {Record<string, string>} colour */
+  label(context, line, colour) {
     const letters = Math.max(LETTERS, LETTERS / this.scale);
     if (letters > 17) return;
-    context.fillStyle = colour.faint;
+    const text = rate(this.rateOf(this.streamsOf(line)));
+    const [x, base] = [line.label[0] + 2, line.label[1] + 12];
     context.font = `${letters}px system-ui, sans-serif`;
-    context.fillText(rate(perSecond), line.label[0] + 2, line.label[1] + 12);
+    context.fillStyle = colour.paper;
+    context.fillRect(x - 2, base - 0.85 * letters, context.measureText(text).width + 4, 1.05 * letters);
+    context.fillStyle = colour.faint;
+    context.fillText(text, x, base);
   }
   /** @param {CanvasRenderingContext2D} context @param {GraphNode} node @param {boolean} focused @param {Record<string, string>} colour */
   node(context, node, focused, colour) {
@@ -285,7 +301,7 @@ export class Graph {
   details(components, shares) {
     const tasks = components.reduce((sum, component) => sum + component.tasks, 0);
     const used = tasks > 1 ? this.app.processorsOf(components) : null;
-    const busy = used !== null ? `${used.toFixed(2)} ${WORDS.processors}` : shares ? `${WORDS.states[0]} ${share(shares[0])}` : '';
+    const busy = used !== null ? `${processors(used)} ${WORDS.processors}` : shares ? `${WORDS.states[0]} ${share(shares[0])}` : '';
     const service = components.length === 1 && components[0].work.service_ns !== null ? `, ${duration(components[0].work.service_ns)}` : '';
     const what = components.length === 1 ? components[0].kind : `${components.length} ${WORDS.tabs.components.toLowerCase()}`;
     const many = `${what}${tasks > 1 ? ` × ${count(tasks)}` : ''}`;
@@ -309,7 +325,7 @@ export class Graph {
     const components = this.componentsOf(node);
     const read = components.reduce((sum, component) => sum + (component.work.messages_in || 0), 0);
     const used = this.app.processorsOf(components);
-    const busy = used === null ? '' : `; ${used.toFixed(2)} ${WORDS.processors}`;
+    const busy = used === null ? '' : `; ${processors(used)} ${WORDS.processors}`;
     byId('graph-said').textContent = `${node.path}: ${states}${busy}; ${WORDS.readCount} ${count(read)}${this.limits(node) ? '; ▲' : ''}`;
   }
   listen() {
@@ -370,6 +386,12 @@ function showFocus(graph, path) {
   graph.x = width / 2 - ((left + right) / 2) * graph.scale;
   graph.y = height / 2 - ((top + bottom) / 2) * graph.scale;
   graph.app.draw();
+}
+
+/** Whether a line lies, at least in part, in a part of the drawing. @param {any} line @param {any} view @returns {boolean} */
+function isSeen(line, view) {
+  const [first, last] = [line.points[0], line.points[line.points.length - 2]];
+  return Math.max(first, last) >= view.left && Math.min(first, last) <= view.right;
 }
 
 /** Breaks a network with columns of nodes at these places into bands of about as many columns. @param {number[]} columns @param {number} width @param {number} count @returns {{left: number, right: number}[]} */

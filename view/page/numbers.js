@@ -41,6 +41,11 @@ export function share(part) {
   const percent = part * 100;
   return percent > 0 && percent < 0.05 ? '<0.1 %' : `${percent.toFixed(1)} %`;
 }
+/** How many processors something keeps busy. @param {number|null|undefined} number @returns {string} */
+export function processors(number) {
+  if (number === null || number === undefined) return WORDS.unknown;
+  return number > 0 && number < 0.005 ? '<0.01' : number.toFixed(2);
+}
 /** @param {number|null|undefined} number @returns {string} */
 export function count(number) {
   if (number === null || number === undefined) return WORDS.unknown;

@@ -1,6 +1,6 @@
 // @ts-check
 import { WORDS } from './words.js';
-import { duration, rate, share, count } from './numbers.js';
+import { duration, rate, share, count, processors } from './numbers.js';
 import { make, byId, table, cell, drawing, shortened, button } from './dom.js';
 import { copies } from './verdict.js';
 import { tuning, calls, nodes, compare } from './more.js';
@@ -52,7 +52,7 @@ function components(app) {
     const { work } = component;
     const shares = app.sharesOf([component]) || [null, null, null, null];
     return [component.path, component.kind, cell(component.tasks, count), cell(work.messages_in, count), cell(work.messages_out, count),
-      cell(app.processorsOf([component]), (value) => (value || 0).toFixed(2)), ...shares.map((part) => cell(part, share)), cell(work.service_ns, duration), cell(work.failed, count)];
+      cell(app.processorsOf([component]), processors), ...shares.map((part) => cell(part, share)), cell(work.service_ns, duration), cell(work.failed, count)];
   });
   return [table(WORDS.tabs.components, [WORDS.component, WORDS.kind, WORDS.tasks, WORDS.readCount, WORDS.writtenCount, WORDS.processors, ...WORDS.states, WORDS.aMessage, WORDS.failed], rows)];
 }

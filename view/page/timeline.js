@@ -288,7 +288,8 @@ export class TimelineView {
       this.stripOf = of;
       this.drawStrip(width, height, whole, colour);
     }
-    context.drawImage(this.stripDrawn, 0, 0, width, height);
+    // Before the page is laid out, the canvas has no points.
+    if (this.stripDrawn.width > 0 && this.stripDrawn.height > 0) context.drawImage(this.stripDrawn, 0, 0, width, height);
     const [left, right] = [this.app.from, this.app.to].map((time) => NAMES + (time / whole) * (width - NAMES));
     context.strokeStyle = colour.accent;
     context.lineWidth = 2;

@@ -18,7 +18,7 @@ export function showVerdict(app) {
     make('div', {}, make('dt', {}, name), make('dd', value === null || value === undefined ? {} : { 'data-value': String(value) }, text));
   const parts = [make('h1', { id: 'verdict-text' }, verdict.text)];
   if (verdict.evidence.length > 0) parts.push(make('ul', {}, ...verdict.evidence.map((/** @type {string} */ text) => make('li', {}, text))));
-  if (verdict.suggestion) parts.push(make('p', { id: 'verdict-suggestion' }, `${WORDS.soDo} ${verdict.suggestion}.`));
+  if (verdict.suggestion) parts.push(make('p', { id: 'verdict-suggestion' }, `${WORDS.soDo} `, ...marked(`${verdict.suggestion}.`)));
   const figures = [
     figure(WORDS.rate, rate(throughput.entry_per_s), throughput.entry_per_s),
     figure(WORDS.out, rate(throughput.exit_per_s), throughput.exit_per_s),
@@ -29,12 +29,17 @@ export function showVerdict(app) {
     figure(WORDS.mode, seen.modes.length > 0 ? seen.modes[seen.modes.length - 1].mode : WORDS.unknown, null),
   ];
   const live = app.data.live;
-  if (live) figures.push(figure(WORDS.serving, share(live.cost_share), live.cost_share));
+  if (live && live.running) figures.push(figure(WORDS.serving, share(live.cost_share), live.cost_share));
   parts.push(make('dl', { class: 'figures' }, ...figures));
   const actions = verdict.actions.map((/** @type {any} */ action) => actionOf(app, action));
   if (actions.length > 0) parts.push(make('div', { class: 'actions' }, ...actions));
   if (live && live.applied.length > 0) parts.push(make('ul', { id: 'applied' }, ...live.applied.map((/** @type {any} */ change) => changeOf(app, change))));
   byId('verdict').replaceChildren(...parts);
+}
+
+/** A text in which what stands between two back quotes is code. @param {string} text @returns {(Node|string)[]} */
+function marked(text) {
+  return text.split('`').map((part, n) => (n % 2 === 1 ? make('code', {}, part) : part));
 }
 
 /** @param {App} app @param {any} action @returns {HTMLElement} */

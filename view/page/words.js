@@ -11,7 +11,7 @@ export const WORDS = {
   zoomIn: 'Zoom in', zoomOut: 'Zoom out', allTime: 'All', unfold: 'Tasks', theme: 'Dark or light', help: 'Help (?)', print: 'Print',
   pause: 'Pause', goOn: 'Go on', skip: 'Skip to the timeline', unfoldDeeper: 'Unfold nets one level', foldHigher: 'Fold nets one level',
   worker: 'worker', ownThread: 'threads of their own', ownThreadOf: 'own thread', gap: 'events lost here', noWorker: 'no worker',
-  critical: 'waiting leads to what limits the flow', lineKeys: ['emptier', 'half full', 'full'], streams: 'streams between',
+  limits: 'limits the flow', critical: 'waiting leads to what limits the flow', lineKeys: ['streams are nearly empty', 'half full', 'full'], streams: 'streams between',
   ofWhole: 'These figures are those of the whole run, and not only of the window of time that is shown.', ofPart: 'These figures are those of the window of time that is shown.',
   summed: 'summed', exact: 'exact', partlySummed: 'single spans on the right, sums on the left',
   graphLabel: 'The network. Arrow keys move, plus and minus zoom, N and P go to the next and previous component, Enter chooses it.',

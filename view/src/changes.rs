@@ -84,9 +84,15 @@ impl Changes {
     }
 }
 
+/// The number of values that [`tail`] compares at once.
+const PART: usize = 64;
+
 /// The number of leading values that both lists share, followed by the other values of the new list.
 fn tail(old: &[u32], new: &[u32]) -> Vec<u32> {
-    let same = old.iter().zip(new).take_while(|(old, new)| old == new).count();
+    // Most values are the same, and parts of lists are compared faster than single values.
+    let parts = old.chunks_exact(PART).zip(new.chunks_exact(PART)).take_while(|(old, new)| old == new);
+    let begun = parts.count() * PART;
+    let same = begun + old[begun..].iter().zip(&new[begun..]).take_while(|(old, new)| old == new).count();
     let mut tail = vec![same as u32];
     tail.extend(&new[same..]);
     tail

@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 mod changes;
+mod counting;
 mod decisions;
 mod filling;
 pub mod flow;

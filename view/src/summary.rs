@@ -89,10 +89,11 @@ impl Summary {
         &self.cells
     }
 
-    /// Adds a span. Time before the origin is ignored.
-    pub fn add(&mut self, state: State, start: u64, end: u64) {
-        let mut at = start.max(self.origin) - self.origin;
-        let Some(end) = end.checked_sub(self.origin).filter(|&end| end > at) else { return };
+    /// Makes cells for a time. Returns its start and end since the origin; `None` if it is empty or before the
+    /// origin.
+    fn reach(&mut self, start: u64, end: u64) -> Option<(u64, u64)> {
+        let at = start.max(self.origin) - self.origin;
+        let end = end.checked_sub(self.origin).filter(|&end| end > at)?;
         while (end - 1) / self.width >= self.cells_max as u64 {
             self.halve();
         }
@@ -102,6 +103,40 @@ impl Summary {
             self.begun.resize(cells, 0);
         }
         self.touched = self.touched.min(start);
+        Some((at, end))
+    }
+
+    /// Adds a time of which it is known how long each state lasted, but not when: each cell gets its share.
+    /// Parts that are longer than the time together are shortened, and of parts that are shorter the rest of
+    /// the time is left empty. `spans` is the number of spans in the time.
+    pub(crate) fn add_parts(&mut self, parts: Cell, start: u64, end: u64, spans: u64) {
+        let Some((first, end)) = self.reach(start, end) else { return };
+        let whole = end - first;
+        let sum = parts.iter().fold(0_u64, |sum, &part| sum.saturating_add(part)).max(whole);
+        let most = parts.map(|part| (u128::from(part) * u128::from(whole) / u128::from(sum)) as u64);
+        let (mut at, mut given, mut begun) = (first, Cell::default(), 0);
+        while at < end {
+            let cell = (at / self.width) as usize;
+            at = end.min((cell as u64 + 1).saturating_mul(self.width));
+            // The share of the time up to the end of this cell. It is 1 at last, so nothing is lost over
+            // several cells.
+            let share = (at - first) as f64 / whole as f64;
+            let up_to = |most: u64| if at < end { ((most as f64 * share) as u64).min(most) } else { most };
+            for state in 0..STATES {
+                let by_now = up_to(most[state]);
+                self.cells[cell][state] += by_now.saturating_sub(given[state]);
+                given[state] = by_now;
+            }
+            let by_now = up_to(spans);
+            let here = u32::try_from(by_now.saturating_sub(begun)).unwrap_or(u32::MAX);
+            self.begun[cell] = self.begun[cell].saturating_add(here);
+            begun = by_now;
+        }
+    }
+
+    /// Adds a span. Time before the origin is ignored.
+    pub fn add(&mut self, state: State, start: u64, end: u64) {
+        let Some((mut at, end)) = self.reach(start, end) else { return };
         let begun = &mut self.begun[(at / self.width) as usize];
         *begun = begun.saturating_add(1);
         while at < end {
@@ -244,6 +279,47 @@ mod tests {
                     assert_eq!(*sum, counted, "round {round}, cell {n}, state {state}");
                 }
             }
+        }
+    }
+
+    #[test]
+    fn parts_of_a_time_are_shared_among_its_cells_and_nothing_is_lost() {
+        let mut chance = Chance::new(31);
+        for round in 0..300 {
+            let mut summary = Summary::new(chance.below(50), 1 + chance.below(9), 1 << (2 + chance.below(5)));
+            let (mut at, mut all, mut spans) = (summary.begin_of(0) + chance.below(40), Cell::default(), 0);
+            for _ in 0..chance.below(20) {
+                let end = at + chance.below(90);
+                let mut left = end - at;
+                let parts = [0; STATES].map(|_| {
+                    let part = chance.below(left + 1);
+                    left -= part;
+                    part
+                });
+                summary.add_parts(parts, at, end, 7);
+                if end > at {
+                    all.iter_mut().zip(parts).for_each(|(all, part)| *all += part);
+                    spans += 7;
+                }
+                at = end;
+            }
+            let sum = |state: usize| summary.cells().iter().map(|cell| cell[state]).sum::<u64>();
+            assert_eq!([0, 1, 2, 3].map(sum), all, "round {round}");
+            assert_eq!(summary.spans(0, u64::MAX), spans, "round {round}");
+            let width = summary.width();
+            for cell in summary.cells() {
+                // Each of at most 20 times may be rounded up by less than 1.
+                assert!(cell.iter().sum::<u64>() <= width + 4 * 20, "round {round}: {cell:?} of {width}");
+            }
+        }
+        // A time with one mixture has this mixture in each cell.
+        let mut summary = Summary::new(0, 10, 16);
+        summary.add_parts([40, 30, 0, 10], 0, 80, 16);
+        assert_eq!(summary.cells().len(), 8);
+        for cell in summary.cells() {
+            let is_near =
+                cell.iter().zip([5.0, 3.75, 0.0, 1.25]).all(|(&part, want)| (part as f64 - want).abs() < 1.0);
+            assert!(is_near, "{cell:?}");
         }
     }
 

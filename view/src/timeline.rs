@@ -8,12 +8,15 @@
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use thalweg_monitor::{Batch, Dispatch, For, IdMap, Moment, Monitor, Observation, Report, Role, Wait, What};
+use thalweg_monitor::{
+    Batch, Dispatch, For, IdMap, LiveRow, Moment, Monitor, Observation, Report, Role, Wait, What,
+};
 
+use crate::counting::Counting;
 use crate::decisions::{DECISIONS_MAX, decided};
 use crate::lanes::{Decided, GapPage, NONE, Process, Spans, TaskLane, TimelinePage, WorkerLane};
 use crate::levels::{KnownTask, Levels};
-use crate::links::{COUNTED, Links};
+use crate::links::{COUNTED, LinkPage, Links};
 use crate::summary::{STATES, State, Summary};
 
 /// The largest number of tasks with a lane of their own.
@@ -40,29 +43,33 @@ const NO_TASK: u32 = u32::MAX;
 /// A monitor that records the state of every task over time: see the module.
 pub struct Timeline {
     /// The start of the first span, from which all sums count.
-    begin: Option<u64>,
-    end: u64,
+    pub(crate) begin: Option<u64>,
+    pub(crate) end: u64,
     how: How,
-    lanes: Vec<Lane>,
+    pub(crate) lanes: Vec<Lane>,
     by_task: IdMap<u32>,
     by_component: IdMap<u32>,
-    workers: BTreeMap<u64, Worker>,
+    pub(crate) workers: BTreeMap<u64, Worker>,
     /// The time of each writer's last event, and the writer's worker.
     writers: IdMap<(u64, Option<u64>)>,
-    spans: VecDeque<Span>,
+    pub(crate) spans: VecDeque<Span>,
     /// The number of spans recorded since the timeline was last published.
-    fresh: usize,
+    pub(crate) fresh: usize,
     /// The spans that had not ended when the timeline was last published.
-    open: Vec<Span>,
+    pub(crate) open: Vec<Span>,
     /// The time from which on all spans are kept; `None` if all spans of the run are kept.
-    dropped_until: Option<u64>,
+    pub(crate) dropped_until: Option<u64>,
+    /// The counters from which the lanes are summed; `None` if they are summed from events.
+    pub(crate) counting: Option<Counting>,
+    /// The time up to which the lanes were summed from counters when events were last summed again.
+    pub(crate) counted_until: u64,
     gaps: Vec<Gap>,
     /// A sample of entry messages at regular distances.
     entries: Sample,
     /// The decisions of tuners, with ticks as times.
     decisions: Vec<Decided>,
     links: Links,
-    page: TimelinePage,
+    page: Arc<TimelinePage>,
 }
 
 /// The limits of a timeline, and what is needed to convert its times.
@@ -84,25 +91,25 @@ struct How {
 }
 
 /// A task, or the tasks of a component that have no lane of their own.
-struct Lane {
+pub(crate) struct Lane {
     component: u64,
     /// The replica, if the lane is of one task.
-    replica: Option<u64>,
+    pub(crate) replica: Option<u64>,
     id: u64,
-    worker: Option<u64>,
-    summary: Summary,
+    pub(crate) worker: Option<u64>,
+    pub(crate) summary: Summary,
     written: Written,
 }
 
-struct Worker {
+pub(crate) struct Worker {
     summary: Summary,
     written: Written,
-    waiting_since: Option<u64>,
+    pub(crate) waiting_since: Option<u64>,
 }
 
 /// The sums of a lane as they were written last, and the width of their cells.
 #[derive(Default)]
-struct Written {
+pub(crate) struct Written {
     width: u64,
     sums: Vec<u32>,
 }
@@ -143,18 +150,26 @@ impl Written {
 }
 
 #[derive(Clone, Copy)]
-struct Span {
-    lane: u32,
-    state: State,
+pub(crate) struct Span {
+    pub(crate) lane: u32,
+    pub(crate) state: State,
     worker: Option<u64>,
-    start: u64,
+    pub(crate) start: u64,
     end: u64,
     peer: Option<u32>,
     stream: u64,
     first: u64,
     count: u64,
     /// Whether the span has not ended yet, so that it is drawn up to the present.
-    goes_on: bool,
+    pub(crate) goes_on: bool,
+}
+
+impl Span {
+    /// A span that has not ended.
+    pub(crate) fn going(lane: u32, state: State, worker: Option<u64>, start: u64, now: u64) -> Span {
+        let (peer, stream, first, count) = (None, 0, 0, 0);
+        Span { lane, state, worker, start, end: now, peer, stream, first, count, goes_on: true }
+    }
 }
 
 struct Gap {
@@ -219,11 +234,13 @@ impl Timeline {
             fresh: 0,
             open: Vec::new(),
             dropped_until: None,
+            counting: None,
+            counted_until: 0,
             gaps: Vec::new(),
             entries: Sample::default(),
             decisions: Vec::new(),
             links: Links::default(),
-            page: TimelinePage::default(),
+            page: Arc::default(),
         }
     }
 
@@ -266,11 +283,8 @@ impl Timeline {
             replica: lane.replica,
             worker: lane.worker,
         });
-        let bare = |lane: &TaskLane| TaskLane { sums: Vec::new(), ..lane.clone() };
-        let mut called: Vec<TaskLane> = self.page.tasks.iter().map(bare).collect();
-        called.resize(self.lanes.len(), TaskLane::default());
         Some(Levels {
-            called,
+            called: self.called(),
             gaps: self.page.gaps.clone(),
             zero,
             ns_per_tick: self.how.ns_per_tick,
@@ -281,13 +295,26 @@ impl Timeline {
         })
     }
 
+    /// The lanes of tasks without their sums, as they were published last; new lanes have no names yet.
+    fn called(&self) -> Vec<TaskLane> {
+        let bare = |lane: &TaskLane| TaskLane {
+            name: lane.name.clone(),
+            component: lane.component.clone(),
+            sums: Vec::new(),
+            ..*lane
+        };
+        let mut called: Vec<TaskLane> = self.page.tasks.iter().map(bare).collect();
+        called.resize(self.lanes.len(), TaskLane::default());
+        called
+    }
+
     /// The tick from which times are counted; `None` before the first publication.
     pub fn zero(&self) -> Option<u64> {
         self.how.zero
     }
 
     /// The last published page.
-    pub fn page(&self) -> &TimelinePage {
+    pub fn page(&self) -> &Arc<TimelinePage> {
         &self.page
     }
 
@@ -306,11 +333,21 @@ impl Timeline {
         }
     }
 
-    fn lane(&mut self, batch: &Batch<'_>, task: u64, origin: u64) -> Option<u32> {
+    fn lane_of(&mut self, batch: &Batch<'_>, task: u64, origin: u64) -> Option<u32> {
         if let Some(&lane) = self.by_task.get(&task) {
             return Some(lane);
         }
         let of = batch.structure().task(task)?;
+        let known =
+            KnownTask { id: task, component: of.component, replica: Some(of.replica), worker: of.worker };
+        self.lane(known, origin)
+    }
+
+    /// The lane of a task; a new task gets a lane if there are not too many.
+    pub(crate) fn lane(&mut self, of: KnownTask, origin: u64) -> Option<u32> {
+        if let Some(&lane) = self.by_task.get(&of.id) {
+            return Some(lane);
+        }
         let (next, cells) = (self.lanes.len() as u32, self.how.lane_cells);
         let lane = |id, replica| Lane {
             component: of.component,
@@ -321,8 +358,8 @@ impl Timeline {
             written: Written::default(),
         };
         if self.by_task.len() < LANES_MAX {
-            self.lanes.push(lane(task, Some(of.replica)));
-            self.by_task.insert(task, next);
+            self.lanes.push(lane(of.id, of.replica));
+            self.by_task.insert(of.id, next);
             self.share_cells();
             return Some(next);
         }
@@ -351,7 +388,9 @@ impl Timeline {
 
     /// The part of a span of time that lies between the kept times; `None` if no part does.
     fn clipped(&self, start: u64, end: u64) -> Option<(u64, u64)> {
-        let Some((from, to)) = self.how.within else { return Some((start, end)) };
+        let Some((from, to)) = self.how.within else {
+            return (end > self.counted_until).then_some((start.max(self.counted_until), end));
+        };
         (end > from && start < to).then(|| (start.max(from), end.min(to)))
     }
 
@@ -369,7 +408,7 @@ impl Timeline {
                 self.entries.offer(run.stream, run.first, run.count);
             }
         }
-        let Some(lane) = self.lane(batch, dispatch.task, begin) else { return };
+        let Some(lane) = self.lane_of(batch, dispatch.task, begin) else { return };
         let reads = batch.reads(dispatch);
         let first = reads.first();
         let of = &mut self.lanes[lane as usize];
@@ -397,7 +436,7 @@ impl Timeline {
         let Some((_, last)) = self.clipped(wait.since, wait.until) else { return };
         let begin = *self.begin.get_or_insert(wait.since);
         self.end = self.end.max(last);
-        let Some(lane) = self.lane(batch, wait.task, begin) else { return };
+        let Some(lane) = self.lane_of(batch, wait.task, begin) else { return };
         let (state, peer) = match wait.what {
             For::Turn => (State::Ready, None),
             For::Input => (State::Starved, batch.structure().stream(wait.stream).map(|stream| stream.writer)),
@@ -441,7 +480,7 @@ impl Timeline {
         self.fresh += 1;
     }
 
-    fn worker(&mut self, id: u64, begin: u64) -> &mut Summary {
+    pub(crate) fn worker(&mut self, id: u64, begin: u64) -> &mut Summary {
         let cells = self.how.lane_cells;
         let new = || Worker {
             summary: Summary::new(begin, WIDTH, cells),
@@ -492,7 +531,9 @@ impl Timeline {
         let zero = if self.how.remembers { *self.how.zero.get_or_insert(moment.begin) } else { moment.begin };
         (self.how.zero, self.how.ns_per_tick) = (Some(zero), moment.ns_per_tick);
         self.how.until = self.end.max(moment.end);
-        self.open = self.open_spans(moment);
+        if self.counting.is_none() {
+            self.open = self.open_spans(moment);
+        }
         let mut several: HashMap<u64, u64> = HashMap::new();
         self.lanes.iter().for_each(|lane| *several.entry(lane.component).or_default() += 1);
         let called = self.lanes.iter().map(|lane| TaskLane {
@@ -507,8 +548,8 @@ impl Timeline {
             sums: Vec::new(),
         });
         let called = called.collect();
-        self.page.links = self.links.page(moment);
-        self.drawn(zero, called)
+        let links = self.links.page(moment);
+        self.drawn(zero, called, links)
     }
 
     /// Adds to the published page the spans that were recorded since its publication. New tasks have no names
@@ -523,12 +564,11 @@ impl Timeline {
         let until = self.how.until;
         self.open.retain(|open| ends.get(&open.lane).is_none_or(|&end| end <= open.start));
         self.open.iter_mut().filter(|open| open.goes_on).for_each(|open| open.end = until.max(open.end));
-        let mut called = std::mem::take(&mut self.page.tasks);
-        called.resize(self.lanes.len(), TaskLane::default());
+        let mut called = self.called();
         for (called, lane) in called.iter_mut().zip(&self.lanes) {
             called.worker = lane.worker;
         }
-        self.page = self.drawn(zero, called);
+        self.page = Arc::new(self.drawn(zero, called, self.page.links.clone()));
     }
 
     /// Whether the timeline is published again and again while its run goes on.
@@ -551,7 +591,7 @@ impl Timeline {
         width
     }
 
-    fn drawn(&mut self, zero: u64, mut tasks: Vec<TaskLane>) -> TimelinePage {
+    fn drawn(&mut self, zero: u64, mut tasks: Vec<TaskLane>, links: Vec<LinkPage>) -> TimelinePage {
         let begin = self.begin.unwrap_or(zero);
         let (ns_per_tick, until) = (self.how.ns_per_tick, self.how.until);
         let ns = |ticks: u64| ticks.saturating_sub(zero) as f64 * ns_per_tick;
@@ -574,7 +614,8 @@ impl Timeline {
             worker: gap.worker,
         });
         let is_many = std::mem::take(&mut self.fresh) > FRESH_MAX && self.page.duration_ns > 0.0;
-        let has_spans = !(self.spans.is_empty() || self.is_live() && is_many);
+        let is_summed = self.is_live() && (is_many || self.counting.is_some());
+        let has_spans = !(self.spans.is_empty() || is_summed);
         let first = self.how.within.map_or(zero, |(from, _)| from);
         let exact_from = self.dropped_until.unwrap_or(first).max(first);
         TimelinePage {
@@ -594,7 +635,7 @@ impl Timeline {
                 .map(|of| Decided { at_ns: ns(of.at_ns as u64), ..of.clone() })
                 .collect(),
             spans: if has_spans { self.columns(exact_from, zero, ns_per_tick) } else { Spans::default() },
-            links: self.page.links.clone(),
+            links,
         }
     }
 
@@ -693,16 +734,17 @@ impl Monitor for Timeline {
     fn take(&mut self, batch: &Batch<'_>) {
         for item in batch.items() {
             match item.what {
-                What::Dispatch(dispatch) => self.dispatch(batch, item.writer, &dispatch),
-                What::Wait(wait) => self.wait(batch, &wait),
-                What::Gap { lost } => self.gap(item.time, item.writer, lost),
-                What::Runtime(Observation::WorkerWaiting(of)) => self.waits(of.worker, item.time, true),
-                What::Runtime(Observation::WorkerResumed(of)) => self.waits(of.worker, item.time, false),
-                What::Runtime(Observation::WorkerParked(of)) => self.waits(of.worker, item.time, false),
                 What::Runtime(Observation::Decided(of)) if self.decisions.len() < DECISIONS_MAX => {
                     self.decisions.push(decided(batch, item.time, &of));
                 }
                 What::Other { .. } => self.links.take(batch, item),
+                _ if self.counting.is_some() => {}
+                What::Dispatch(dispatch) => self.dispatch(batch, item.writer, &dispatch),
+                What::Wait(wait) => self.wait(batch, &wait),
+                What::Gap { lost } if lost > 0 => self.gap(item.time, item.writer, lost),
+                What::Runtime(Observation::WorkerWaiting(of)) => self.waits(of.worker, item.time, true),
+                What::Runtime(Observation::WorkerResumed(of)) => self.waits(of.worker, item.time, false),
+                What::Runtime(Observation::WorkerParked(of)) => self.waits(of.worker, item.time, false),
                 _ => {}
             }
         }
@@ -717,7 +759,7 @@ impl Monitor for Timeline {
 
     fn publish(&mut self, moment: &Moment<'_>, _report: &mut Report) {
         self.learn_components(moment);
-        self.page = self.make_page(moment);
+        self.page = Arc::new(self.make_page(moment));
     }
 }
 
@@ -734,6 +776,16 @@ impl Shared {
     /// Adds to the published page what was recorded since its publication, as [`Timeline::go_on`] does.
     pub fn go_on(&self) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).go_on();
+    }
+
+    /// Sums the lanes from rows of the live table, as [`Timeline::count`] does.
+    pub fn count(&self, rows: &[LiveRow], now: u64) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).count(rows, now);
+    }
+
+    /// Sums events again, as [`Timeline::sum_events`] does.
+    pub fn sum_events(&self, now: u64) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).sum_events(now);
     }
 
     /// Calls `at` with the timeline, and returns its result.

@@ -186,7 +186,7 @@ fn pictured(browser: &mut Browser, space: &Path, file: &Path) -> Result<()> {
     let size = json!({ "width": WIDTH, "height": HEIGHT, "deviceScaleFactor": 1, "mobile": false });
     browser.call("Emulation.setDeviceMetricsOverride", size);
     browser.open(&view.address);
-    browser.wait("window.thalweg.data.live.sequence > 16");
+    browser.wait("window.thalweg.data.live.sequence > 16 && window.thalweg.data.report.window.lost === 0");
     // The window is short enough to show single dispatches when tasks are unfolded, and long enough that
     // every task runs in it.
     browser.value("window.thalweg.paused = true; window.thalweg.timeline.unfold(); window.thalweg.show(window.thalweg.data.timeline.duration_ns - 20e6, window.thalweg.data.timeline.duration_ns)");

@@ -4,7 +4,7 @@
 use std::collections::VecDeque;
 
 use crate::composing::bases::{Bases, WholeDispatch};
-use crate::composing::dispatch::{Buffer, Dispatch, Item, Outcome, Span, Wait, What};
+use crate::composing::dispatch::{Buffer, Dispatch, For, Item, Outcome, Span, Wait, What};
 use crate::composing::open_dispatch::{OpenDispatch, OpenDispatches};
 use crate::composing::structure::{OWN_THREAD, Role, Structure, Task};
 use crate::composing::timeline::Doing;
@@ -12,7 +12,8 @@ use crate::decoding::events::{
     Derived, Entry, Exit, KINDS, Observation, StreamOpened, TaskBlockedInput, TaskBlockedOutput, TaskCreated,
     TaskDispatched, TaskMapped, TaskMoved, TaskReady, TaskYielded,
 };
-use crate::decoding::observation::{Mode, Run};
+use crate::decoding::observation::{LiveRow, LiveState, Mode, Run};
+use crate::ids::IdMap;
 
 /// A dispatch of more messages than this is treated as damaged.
 const DISPATCH_MESSAGES_MAX: u64 = 1 << 22;
@@ -51,6 +52,8 @@ pub(crate) struct Composer {
     /// The time from which the events have no gaps.
     pub(crate) gapless_since: Option<u64>,
     pub(crate) malformed: u64,
+    /// The time of the last event before the first gap since the last restart.
+    pub(crate) unread: Option<u64>,
     /// Writers that record only samples of threads, and no dispatches.
     pub(crate) samplers: Vec<u64>,
 }
@@ -95,6 +98,7 @@ impl Composer {
     pub(crate) fn unseen(&mut self, writer: u64, lost: u64, sink: &mut Sink<'_>) {
         self.structure.gaps += 1;
         self.gapless_since = None;
+        self.unread.get_or_insert(self.last);
         sink.push(self.last, writer, GAP, What::Gap { lost });
     }
 
@@ -569,6 +573,40 @@ impl Composer {
             }
             waited_for
         });
+    }
+
+    /// Learns from the rows of live tasks and streams which of them exist, and what the tasks do at `time`,
+    /// if events that recorded this may not have been read since the last restart.
+    pub(crate) fn learn(&mut self, time: u64, rows: &[LiveRow]) {
+        let Some(unread) = self.unread.take() else { return };
+        let mut tasks = IdMap::default();
+        let mut streams = IdMap::default();
+        for row in rows {
+            match *row {
+                LiveRow::Task { task, state, .. } => {
+                    let doing = match state {
+                        LiveState::Idle | LiveState::Ended => None,
+                        LiveState::Ready | LiveState::Running => Some(For::Turn),
+                        LiveState::BlockedInput => Some(For::Input),
+                        LiveState::BlockedOutput => Some(For::Room),
+                    };
+                    tasks.insert(task, doing);
+                }
+                LiveRow::Stream { stream, .. } => drop(streams.insert(stream, ())),
+                LiveRow::Sizes { .. } | LiveRow::Worker { .. } => {}
+            }
+        }
+        // A run without room for rows, or of which no row could be read, shows nothing.
+        if tasks.is_empty() {
+            return;
+        }
+        self.structure.tasks.retain(|task, _| *task == 0 || tasks.contains_key(task));
+        self.structure.streams.retain(|stream, _| streams.contains_key(stream));
+        for (task, doing) in tasks {
+            if let (Some(state), Some(doing)) = (self.structure.tasks.get_mut(&task), doing) {
+                state.timeline.learn(unread, time, doing);
+            }
+        }
     }
 
     /// Restarts the measurement at `time`.

@@ -121,6 +121,14 @@ impl Timeline {
         self.since.map(|(since, doing)| (since, doing, self.first.is_some()))
     }
 
+    /// Sets the state from `time` on, because the events that recorded it were not read. A state of which
+    /// events later than `unread` are known stays as it is.
+    pub(crate) fn learn(&mut self, unread: u64, time: u64, what: For) {
+        if self.since.is_none_or(|(since, _)| since <= unread) {
+            *self = Timeline { since: Some((time, Doing { what, stream: 0 })), ..Timeline::default() };
+        }
+    }
+
     /// Restarts the measurement at `time`: the timeline before `time` is not reported.
     pub(crate) fn restart(&mut self, time: u64) {
         if let Some((since, doing)) = self.since {
@@ -161,6 +169,23 @@ mod tests {
         assert_eq!(parts(wait), Some((For::Input, 5, 5, 5)));
         let (_, wait) = task.dispatched(1, 280, 281, doing(For::Turn, 0));
         assert_eq!(parts(wait), Some((For::Input, 7, 0, 10)));
+    }
+
+    #[test]
+    fn a_state_is_learnt_where_the_events_that_recorded_it_were_not_read() {
+        let state = |task: &Timeline| task.since;
+        let mut task = Timeline::default();
+        task.learn(0, 500, For::Room);
+        assert_eq!(state(&task), Some((500, doing(For::Room, 0))), "nothing was known");
+        task.dispatched(1, 600, 650, doing(For::Input, 7));
+        task.made_ready(660, 7);
+        task.learn(640, 700, For::Room);
+        assert_eq!(state(&task), Some((650, doing(For::Input, 7))), "later events are known");
+        task.learn(650, 800, For::Turn);
+        assert_eq!(state(&task), Some((800, doing(For::Turn, 0))), "later events were not read");
+        let (_, wait) = task.dispatched(1, 900, 950, doing(For::Input, 7));
+        let wait = wait.unwrap();
+        assert_eq!((wait.what, wait.since, wait.woken, wait.until), (For::Turn, 800, 800, 900));
     }
 
     proptest! {

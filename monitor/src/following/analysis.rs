@@ -262,6 +262,10 @@ impl<'m> Analysis<'m> {
     /// Restarts the measurement at `time`; `rows` is the live table at that time.
     pub fn restart(&mut self, time: u64, rows: Vec<LiveRow>) {
         self.deliver();
+        for row in &rows {
+            self.take_row(row, &HashSet::new());
+        }
+        self.composer.learn(time, &rows);
         self.composer.restart(time);
         for listening in &mut self.monitors {
             listening.monitor.restart(time);

@@ -401,6 +401,19 @@ impl<'m, F: Feed> Follower<'m, F> {
         parts.any(|(part, reader)| part.alive && reader.is_finished().is_ok_and(|finished| !finished))
     }
 
+    /// Makes the next poll pass over the events that were not read, but for the newest of each writer, as
+    /// [`EventStream::leave_out`](thalweg_space::reader::EventStream::leave_out) does. They do not count as
+    /// lost. A measurement that is restarted afterwards is complete again.
+    pub fn leave_out(&mut self) {
+        self.feed.leave_out();
+    }
+
+    /// For each space, the present ticks of its clock, and its live table.
+    pub fn rows(&mut self) -> Vec<(u64, Vec<LiveRow>)> {
+        let parts = self.parts.iter_mut().zip(self.feed.spaces());
+        parts.map(|(part, reader)| (part.seen.info.clock.now(), part.rows(reader))).collect()
+    }
+
     /// Restarts the measurement at the present time.
     pub fn restart(&mut self) {
         for (part, reader) in self.parts.iter_mut().zip(self.feed.spaces()) {

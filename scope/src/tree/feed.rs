@@ -268,6 +268,13 @@ impl Feed for ScopeFeed {
         }
     }
 
+    fn leave_out(&mut self) {
+        match &mut self.inner {
+            Inner::Path(feed) => feed.leave_out(),
+            Inner::All { merged, .. } => merged.leave_out(),
+        }
+    }
+
     fn has_more(&self, space: usize) -> bool {
         match &self.inner {
             Inner::Path(feed) => feed.has_more(space),

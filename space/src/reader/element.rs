@@ -478,6 +478,24 @@ impl ElementReader {
         Ok(())
     }
 
+    /// Moves to the block that the writer fills at present, if the writer has filled a block or more since the
+    /// last event that was read. The events passed over do not count as lost; a gap of no lost events stands
+    /// for them.
+    pub(super) fn leave_out(&mut self) -> Result<(), Error> {
+        let block_bytes = self.main().block_bytes;
+        let number = self.limit.saturating_sub(1) / block_bytes;
+        if number * block_bytes < self.position.saturating_add(block_bytes) {
+            return Ok(());
+        }
+        let Some(header) = self.block_header(number)? else { return Ok(()) };
+        let from_sequence = self.sequence.saturating_sub(self.owner_sequence);
+        let gap = Next::Gap { writer: self.owner.number, lost: 0, from_sequence, kind_unknown: false };
+        self.sequence = file::word(&header, block::SEQUENCE);
+        (self.position, self.buffered, self.begun) = (number * block_bytes, None, None);
+        self.gap = Some(Box::new(gap));
+        Ok(())
+    }
+
     /// The header of block `number`, from the archive or the ring.
     fn block_header(&mut self, number: u64) -> Result<Option<Vec<u8>>, Error> {
         let mut header = Vec::new();

@@ -197,7 +197,8 @@ pub enum Item<'a> {
         /// The number of the writer.
         writer: u32,
         /// The number of lost events. The number is 1 for a damaged last block, whose number of events is not
-        /// known: it lost at least one.
+        /// known: it lost at least one. The number is 0 if events were passed over on purpose
+        /// ([`EventStream::leave_out`]).
         lost: u64,
         /// Sequence number of the first lost event.
         from_sequence: u64,
@@ -224,6 +225,8 @@ pub struct EventStream {
     from_sequence: Vec<(u32, u64)>,
     /// A time in ticks, and the kinds, chosen by their names, whose events before that time are handed over.
     outline: Option<(u64, Wanted)>,
+    /// Whether the next look passes over the blocks that were not read.
+    leaves_out: bool,
     /// The sources, ordered by the time of their next item, and at equal times by the number of the writer.
     order: BinaryHeap<Reverse<(u64, usize)>>,
 }
@@ -267,6 +270,7 @@ impl EventStream {
             until: u64::MAX,
             from_sequence: Vec::new(),
             outline: None,
+            leaves_out: false,
             order: BinaryHeap::new(),
         }
     }
@@ -362,6 +366,14 @@ impl EventStream {
         self
     }
 
+    /// Makes the next look for new events pass over the blocks that were not read, but for the block that each
+    /// writer fills at present. Of a writer that filled less than a block since the last look, all events are
+    /// handed over. The events passed over do not count as lost; an [`Item::Gap`] of no lost events stands for
+    /// them.
+    pub fn leave_out(&mut self) {
+        self.leaves_out = true;
+    }
+
     /// Whether there are events after the time that [`EventStream::until`] set.
     pub fn has_more(&self) -> bool {
         self.sources.iter().any(|source| source.is_cut || source.element.is_past_last())
@@ -396,13 +408,20 @@ impl EventStream {
     /// Fails when files are damaged, after everything that could be read was handed over. A writer whose
     /// files cannot be read is reported once and left out from then on.
     pub fn poll(&mut self, limit: usize, take: &mut impl FnMut(Item<'_>)) -> Result<usize, Error> {
+        let problem = self.begin();
+        let taken = self.poll_until(limit, u64::MAX, take);
+        problem.map_or(taken, Err)
+    }
+
+    /// Looks for new events before a poll. Not inlined, because there is a copy of a poll for each closure.
+    #[inline(never)]
+    fn begin(&mut self) -> Option<Error> {
         let mut problem = None;
         self.look_if_empty(&mut problem);
         if self.is_consumer {
             self.consume(&mut problem);
         }
-        let taken = self.poll_until(limit, u64::MAX, take);
-        problem.map_or(taken, Err)
+        problem
     }
 
     /// Permits the writers to overwrite the blocks whose events were handed over before.
@@ -467,8 +486,11 @@ impl EventStream {
         if let Err(error) = self.pass_outline() {
             problem.get_or_insert(error);
         }
+        let leaves_out = std::mem::take(&mut self.leaves_out);
         for (index, source) in self.sources.iter_mut().enumerate().filter(|(_, s)| !s.failed) {
-            match source.element.look().and_then(|()| source.advance(&mut self.catalogs)) {
+            let looked = source.element.look();
+            let looked = if leaves_out { looked.and_then(|()| source.element.leave_out()) } else { looked };
+            match looked.and_then(|()| source.advance(&mut self.catalogs)) {
                 Ok(()) => self.order.extend(source.next_time().map(|time| Reverse((time, index)))),
                 Err(error) => {
                     source.failed = true;
@@ -555,7 +577,9 @@ impl Source {
         is_right
     }
 
-    /// Moves to the next item whose kind is known and whose size is right.
+    /// Moves to the next item whose kind is known and whose size is right. Not inlined, because it is seldom
+    /// needed, and there is a copy of a poll for each closure.
+    #[inline(never)]
     fn advance(&mut self, catalogs: &mut Catalogs) -> Result<(), Error> {
         // An earlier call may have moved to the item and stopped before examining it.
         if !std::mem::replace(&mut self.is_moved, false) {

@@ -71,6 +71,9 @@ pub trait Feed: Send {
         Ok(())
     }
 
+    /// Passes over the events that were not read, as [`EventStream::leave_out`] does.
+    fn leave_out(&mut self);
+
     /// Whether the space at this index has events after the end that [`Feed::focus`] set.
     fn has_more(&self, space: usize) -> bool {
         let _ = space;
@@ -129,6 +132,10 @@ impl Feed for SpaceFeed {
         Ok(())
     }
 
+    fn leave_out(&mut self) {
+        self.events.leave_out();
+    }
+
     fn has_more(&self, _: usize) -> bool {
         self.events.has_more()
     }
@@ -157,6 +164,10 @@ impl Feed for SessionStream {
 
     fn focus(&mut self, from: Duration, to: Duration, is_needed: fn(&str) -> bool) -> Result<(), Error> {
         self.look_through(Window { from, to, whole_blocks: false, is_needed: Some(is_needed) })
+    }
+
+    fn leave_out(&mut self) {
+        self.merged().leave_out();
     }
 
     fn has_more(&self, space: usize) -> bool {
@@ -272,6 +283,13 @@ impl Feed for PathFeed {
         match self {
             PathFeed::Space(feed) => feed.focus(from, to, is_needed),
             PathFeed::Session(feed) => feed.focus(from, to, is_needed),
+        }
+    }
+
+    fn leave_out(&mut self) {
+        match self {
+            PathFeed::Space(feed) => feed.leave_out(),
+            PathFeed::Session(feed) => feed.leave_out(),
         }
     }
 

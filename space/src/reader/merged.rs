@@ -100,6 +100,11 @@ impl Merged {
         Ok(())
     }
 
+    /// As [`EventStream::leave_out`].
+    pub fn leave_out(&mut self) {
+        self.sources.iter_mut().for_each(|source| source.stream.leave_out());
+    }
+
     /// Whether the space at this index has events after the end of the window.
     pub fn has_more(&self, space: usize) -> bool {
         self.sources.get(space).is_some_and(|source| source.stream.has_more())

@@ -7,9 +7,10 @@ use crate::file;
 use crate::kind::{FieldSpec, FieldType};
 use crate::layout::live;
 use crate::live::LIVE_CELLS;
+use crate::read_map::ReadMap;
 use crate::row::{Row, RowSpec};
 use std::collections::HashMap;
-use std::path::Path;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 /// A kind of live row as the catalog describes it.
@@ -152,30 +153,43 @@ impl RowFinder {
     }
 }
 
-pub(super) fn read_chunk(path: &Path, kinds: &RowKinds, views: &mut Vec<LiveView>) -> Result<(), Error> {
-    let file = file::open_to_read(path).map_err(|e| Error::io("open", path, e))?;
-    let mut header = [0; 24];
-    file::read_exact_at(&file, path, &mut header, 0)?;
-    file::check_magic(path, &header, live::MAGIC_VALUE, "a live table")?;
-    let rows = file::word(&header, 16);
-    if rows > live::CHUNK_ROWS_MAX as u64 {
-        return Err(Error::new(format!("{} is damaged: it claims {rows} rows", path.display())));
-    }
-    let mut before = vec![0; rows as usize * live::ROW_BYTES];
-    let mut after = before.clone();
-    file::read_exact_at(&file, path, &mut before, live::ROWS as u64)?;
-    file::read_exact_at(&file, path, &mut after, live::ROWS as u64)?;
-    let rows = before.chunks_exact(live::ROW_BYTES).zip(after.chunks_exact(live::ROW_BYTES));
-    for (row, again) in rows {
-        let tag = file::word(row, live::TAG);
-        let code = tag as u8;
-        // A row that changed its owner while it was copied is left out.
-        if code == 0 || tag != file::word(again, live::TAG) {
-            continue;
+/// A chunk of the live table, mapped, because its rows are read again and again.
+#[derive(Debug)]
+pub(super) struct Chunk {
+    map: ReadMap,
+    path: PathBuf,
+    rows: usize,
+}
+
+impl Chunk {
+    pub(super) fn open(path: PathBuf) -> Result<Chunk, Error> {
+        let file = file::open_to_read(&path).map_err(|e| Error::io("open", &path, e))?;
+        let mut header = [0; 24];
+        file::read_exact_at(&file, &path, &mut header, 0)?;
+        file::check_magic(&path, &header, live::MAGIC_VALUE, "a live table")?;
+        let rows = file::word(&header, 16);
+        if rows > live::CHUNK_ROWS_MAX as u64 {
+            return Err(Error::new(format!("{} is damaged: it claims {rows} rows", path.display())));
         }
-        let cells = std::array::from_fn(|n| file::word(row, live::CELLS + 8 * n));
-        let (kind, id) = (kinds.get(&code).cloned(), file::word(row, live::ID));
-        views.push(LiveView { kind, code, id, generation: tag >> 8, cells });
+        let rows = rows as usize;
+        let map = ReadMap::of(&file, &path, live::ROWS + rows * live::ROW_BYTES)?;
+        Ok(Chunk { map, path, rows })
     }
-    Ok(())
+
+    /// Copies the rows that have an owner.
+    pub(super) fn read(&self, kinds: &RowKinds, views: &mut Vec<LiveView>) -> Result<(), Error> {
+        let mut words = [0; live::ROW_BYTES / 8];
+        for row in 0..self.rows {
+            // A row without an owner, or that changed its owner while it was copied, is left out.
+            let is_whole = self.map.owned(live::ROWS + row * live::ROW_BYTES, &mut words);
+            if !is_whole {
+                continue;
+            }
+            let (tag, id) = (words[live::TAG / 8], words[live::ID / 8]);
+            let code = tag as u8;
+            let cells = std::array::from_fn(|n| words[live::CELLS / 8 + n]);
+            views.push(LiveView { kind: kinds.get(&code).cloned(), code, id, generation: tag >> 8, cells });
+        }
+        self.map.check(|| &self.path)
+    }
 }

@@ -5,7 +5,7 @@ use super::events::EventStream;
 use super::info::{Info, read_info};
 use super::latest::LatestEvents;
 use super::numbers::Numbers;
-use super::rows::{LiveView, RowInfo, RowKinds, read_chunk};
+use super::rows::{Chunk, LiveView, RowInfo, RowKinds};
 use crate::catalog::{CatalogReader, Record};
 use crate::cell::{self, Cell, Copies, InFile, NO_TIME, Write};
 use crate::directory::{IDENTITY, IDENTITY_HALF_MADE};
@@ -161,6 +161,7 @@ struct Tables {
     settings: Vec<SettingView>,
     probes: Vec<ProbeView>,
     rows: RowKinds,
+    chunks: Vec<Chunk>,
 }
 
 impl SpaceReader {
@@ -192,6 +193,7 @@ impl SpaceReader {
             settings: Vec::new(),
             probes: Vec::new(),
             rows: RowKinds::new(),
+            chunks: Vec::new(),
         };
         let tool = crate::process::program_name();
         let reader = SpaceReader { path, identity, tables: Mutex::new(tables), tool };
@@ -368,9 +370,12 @@ impl SpaceReader {
         let mut views = Vec::new();
         // A kind is described before its first row is made, so the tables have the kinds of all rows that
         // exist now.
-        let tables = self.refreshed()?;
-        for chunk in 0..chunks {
-            read_chunk(&self.path.join(format!("live.{chunk}")), &tables.rows, &mut views)?;
+        let mut tables = self.refreshed()?;
+        for chunk in tables.chunks.len() as u64..chunks {
+            tables.chunks.push(Chunk::open(self.path.join(format!("live.{chunk}")))?);
+        }
+        for chunk in &tables.chunks {
+            chunk.read(&tables.rows, &mut views)?;
         }
         Ok(views)
     }
@@ -444,7 +449,7 @@ impl SpaceReader {
 
     fn refreshed(&self) -> Result<MutexGuard<'_, Tables>, Error> {
         let mut guard = self.tables();
-        let Tables { catalog, names, sites, settings, probes, rows } = &mut *guard;
+        let Tables { catalog, names, sites, settings, probes, rows, .. } = &mut *guard;
         catalog.read_new(&mut |record| match record {
             Record::Name { id, text } => {
                 names.insert(id, text.into());

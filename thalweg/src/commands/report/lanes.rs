@@ -53,21 +53,34 @@ impl Lanes {
     }
 
     /// The lanes of one page.
-    pub(crate) fn page(&self, clocks: &Clocks) -> TimelinePage {
+    pub(crate) fn page(&self, clocks: &Clocks) -> Arc<TimelinePage> {
         let all = self.locked();
         if clocks.is_single {
-            return all.first().map(|one| one.look(|one| one.page().clone())).unwrap_or_default();
+            return all.first().map(|one| one.look(|one| Arc::clone(one.page()))).unwrap_or_default();
         }
         let later = clocks.later(&all);
         let parts = all.iter().zip(later).zip(1..);
-        TimelinePage::together(
-            parts.map(|((one, later), number)| (number, later, one.look(|one| one.page().clone()))).collect(),
-        )
+        let page = |one: &Shared| one.look(|one| TimelinePage::clone(one.page()));
+        let parts = parts.map(|((one, later), number)| (number, later, page(one)));
+        Arc::new(TimelinePage::together(parts.collect()))
     }
 
     /// Updates the lanes to the present without making a report.
     pub(crate) fn go_on(&self) {
         self.locked().iter().for_each(Shared::go_on);
+    }
+
+    /// Sums the lanes from the counters in the live tables of the followed processes, and no longer from
+    /// events.
+    pub(crate) fn count(&self, follower: &mut Follower<'_>) {
+        let rows = follower.rows();
+        self.locked().iter().zip(&rows).for_each(|(one, (now, rows))| one.count(rows, *now));
+    }
+
+    /// Sums the lanes from events again.
+    pub(crate) fn sum_events(&self, follower: &mut Follower<'_>) {
+        let rows = follower.rows();
+        self.locked().iter().zip(&rows).for_each(|(one, (now, _))| one.sum_events(*now));
     }
 
     /// All lanes in full detail.
@@ -237,7 +250,7 @@ fn exactly(
     let made = made.lock().unwrap_or_else(PoisonError::into_inner);
     let mut parts = Vec::new();
     for (one, (later, levels)) in made.iter().zip(known) {
-        let mut page = one.look(|one| one.page().clone());
+        let mut page = one.look(|one| TimelinePage::clone(one.page()));
         let lost_before = !levels.gaps_in(from - later, to - later).is_empty();
         // Spans that have been overwritten, or that were too many, are known only as sums.
         let is_cut = page.exact_from_ns.is_some_and(|exact| exact > (from - later).max(0.0) + 1e3);

@@ -10,7 +10,7 @@ use thalweg_monitor::{Follower, Judging, MessageId, Report, Story, StreamId, cal
 use thalweg_scope::ScopeFeed;
 use thalweg_space::reader::{Feed, PathFeed, SettingView, SiteInfo, SpaceReader};
 use thalweg_view::names::cut;
-use thalweg_view::{CallsPage, Kept, MessageStory, Other, Page, Setting, Spans, svg};
+use thalweg_view::{CallsPage, Kept, MessageStory, Other, Page, Setting, Spans, TimelinePage, svg};
 
 use crate::Terminal;
 use crate::commands::look::{Look, Sort};
@@ -127,7 +127,7 @@ fn page(
 ) -> Result<(Page, Processes), Failure> {
     let (report, lanes, clocks) = measured(path, window, top)?;
     let text = text::plain(&report, View { top, sort: Sort::Load });
-    let mut page = Page::of(report, text, lanes.page(&clocks));
+    let mut page = Page::of(report, text, TimelinePage::clone(&lanes.page(&clocks)));
     page.settings = PathFeed::open(path).map(|feed| settings(&feed)).unwrap_or_default();
     // A page about a part of the run shows no paths of messages, because their times count from the beginning
     // of the run, and no calls, because calls are analysed for the whole run only.
@@ -145,7 +145,7 @@ fn page(
 /// An older run, to be shown beside another run, with a comparison if the newer run has ended.
 pub(crate) fn other(path: &Path, newer: Option<&Path>) -> Result<Other, Failure> {
     let (report, lanes, clocks) = measured(path, None, TOP)?;
-    let mut timeline = lanes.page(&clocks);
+    let mut timeline = TimelinePage::clone(&lanes.page(&clocks));
     (timeline.spans, timeline.exact_from_ns) = (Spans::default(), None);
     let comparison = newer.map(|newer| {
         let feed = |path: &Path| PathFeed::open(path).map_err(Failure::usage);

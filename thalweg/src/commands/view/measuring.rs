@@ -8,7 +8,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use hyper::body::Bytes;
-use thalweg_monitor::{Follower, Report, State};
+use thalweg_monitor::{Follower, Note, Report, State};
 use thalweg_space::reader::{Feed, PathFeed};
 use thalweg_view::names::json;
 use thalweg_view::{Applied, Changes, Json, Live, Page, TimelinePage};
@@ -28,6 +28,22 @@ const SPANS_SENT: usize = 1_000;
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 const LOOK_OFTEN: Duration = Duration::from_millis(50);
 const MANY: u64 = 10_000;
+/// If a run records more events than this in a second, the lanes are summed from counters, and events are read
+/// in large batches, which cost half as much for each event: [`BATCH`] events are recorded between two looks.
+const EACH_MAX: f64 = 1_000.0;
+const BATCH: f64 = 8_000.0;
+/// The number of events that are read in a second on average while there is a viewer: one in fifty, within
+/// these limits. If a run records more, all events of short windows are read, with pauses between them. An
+/// event costs less when there are many, because the processor's caches then hold what reads it.
+const READ_MIN: f64 = 4_000.0;
+const READ_MAX: f64 = 20_000.0;
+/// The least length of such a window, and the longest time from one window to the next; a run with so many
+/// events that both are not possible gets shorter windows.
+const SAMPLE_MIN: Duration = Duration::from_millis(100);
+const CYCLE_MAX: Duration = Duration::from_secs(10);
+/// All events are read from this long before such a window, because they show what threads and tasks do when
+/// it begins: threads record the processor time that they have used every 20 ms.
+const LEAD: Duration = Duration::from_millis(40);
 /// The interval at which the server finds out whether the run's process lives, which takes as long as to read
 /// and analyse a hundred events.
 const ALIVE_EVERY: Duration = Duration::from_secs(1);
@@ -264,35 +280,45 @@ impl Screen {
         follower.poll();
         *self.measured.known() = Known::Live(lanes.clone());
         let mut page: Option<Page> = None;
-        let mut window_ends = Instant::now() + self.window;
+        let mut pace = Pace::all(self.window);
         let mut alive_at = Instant::now();
         loop {
             if page.is_some() && self.wait_for_viewers(&mut follower) {
-                follower.poll();
-                follower.restart();
-                window_ends = Instant::now() + self.window.min(WINDOW_FIRST);
+                if !pace.is_thin {
+                    follower.poll();
+                    follower.restart();
+                }
+                pace = pace.again(self.window.min(WINDOW_FIRST));
             }
             let running = follower.is_running();
-            let mut taken = match alive_at.elapsed() >= ALIVE_EVERY {
-                true => {
-                    alive_at = Instant::now();
-                    follower.poll()
-                }
-                false => follower.poll_events(),
-            };
-            let is_over = Instant::now() >= window_ends;
+            if alive_at.elapsed() >= ALIVE_EVERY {
+                alive_at = Instant::now();
+                follower.look();
+            }
+            pace.poll(&mut follower);
+            if pace.is_thin {
+                lanes.count(&mut follower);
+            }
+            let is_over = Instant::now() >= pace.ends || pace.is_flooded();
             match &mut page {
+                // The events of a pause were not read, so there is no newer report.
+                Some(page) if !running && pace.phase != Phase::Window => {
+                    page.report.window.state = State::Ended;
+                    self.show(page, running);
+                }
                 // Before a window is complete only the timeline is updated: figures of a shorter time would
                 // jump, and cost processor time.
-                Some(page) if running && !is_over => {
+                Some(page) if running && (!is_over || pace.phase != Phase::Window) => {
                     lanes.go_on();
                     let timeline = lanes.page(&Clocks::of(follower.feed()));
                     self.go_on(page, timeline, follower.feed());
                 }
                 _ => {
-                    if let Ok(report) = follower.report() {
+                    if let Ok(mut report) = follower.report() {
+                        report.notes.extend(pace.note());
                         let text = text::plain(&report, View { top: TOP, sort: Sort::Load });
-                        let mut next = Page::of(report, text, lanes.page(&Clocks::of(follower.feed())));
+                        let timeline = lanes.page(&Clocks::of(follower.feed()));
+                        let mut next = Page::of(report, text, TimelinePage::clone(&timeline));
                         next.settings = page::settings(follower.feed());
                         self.show(&next, running);
                         page = Some(next);
@@ -303,20 +329,9 @@ impl Screen {
                 return page;
             }
             if is_over {
-                follower.restart();
-                window_ends = Instant::now() + self.window;
+                pace = pace.next(&mut follower, &lanes, self.window);
             }
-            let until = Instant::now() + self.every;
-            loop {
-                let look = if taken >= MANY { LOOK_OFTEN } else { LOOK_EVERY };
-                let left = until.saturating_duration_since(Instant::now());
-                thread::sleep(left.min(look));
-                // The next turn of the outer loop reads the events again.
-                if left <= look {
-                    break;
-                }
-                taken = follower.poll_events();
-            }
+            pace.wait(&mut follower, self.every);
         }
     }
 
@@ -354,11 +369,11 @@ impl Screen {
     fn show(&mut self, page: &Page, running: bool) {
         let Ok(fields) = page.fields_of_report() else { return };
         let running = running && page.report.window.state == State::Running;
-        self.send(Arc::new(fields), page.timeline.clone(), running);
+        self.send(Arc::new(fields), Arc::new(page.timeline.clone()), running);
     }
 
     /// Sends a page in which only the timeline has changed, and the settings if a setting was changed.
-    fn go_on(&mut self, page: &mut Page, timeline: TimelinePage, feed: &impl Feed) {
+    fn go_on(&mut self, page: &mut Page, timeline: Arc<TimelinePage>, feed: &impl Feed) {
         let mut fields = Arc::clone(&self.sent);
         let changes = self.measured.changes.load(Ordering::Acquire);
         if std::mem::replace(&mut self.changes, changes) != changes {
@@ -373,7 +388,7 @@ impl Screen {
         self.send(fields, timeline, page.report.window.state == State::Running);
     }
 
-    fn send(&mut self, fields: Arc<Vec<(&'static str, String)>>, timeline: TimelinePage, running: bool) {
+    fn send(&mut self, fields: Arc<Vec<(&'static str, String)>>, timeline: Arc<TimelinePage>, running: bool) {
         let live = self.live_of(running);
         let Ok(live_json) = serde_json::to_string(&live) else { return };
         let mut part = format!("{PART}{{");
@@ -386,12 +401,12 @@ impl Screen {
         }
         let drawn = match Changes::between(&self.drawn, &timeline) {
             Some(changes) => json(&changes).map(|changes| ("changes", changes)),
-            None => json(&timeline).map(|timeline| ("timeline", timeline)),
+            None => json(&*timeline).map(|timeline| ("timeline", timeline)),
         };
         let Ok((name, value)) = drawn else { return };
         let _ = write!(part, "\"{name}\":{value},\"live\":{live_json}}}{END}");
         self.sent = Arc::clone(&fields);
-        self.drawn = Arc::new(timeline);
+        self.drawn = timeline;
         let whole =
             Whole { event: OnceLock::new(), fields, timeline: Arc::clone(&self.drawn), live: live_json };
         self.publish(&live, Arc::new(whole), Bytes::from(part));
@@ -446,6 +461,186 @@ impl Screen {
             applied,
             cost_share: spent / (at - self.begun).as_secs_f64().max(1e-3),
         }
+    }
+}
+
+/// A phase of reading a live run.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    /// No events are read.
+    Pause,
+    /// Events are read and not measured, for [`LEAD`] before a window.
+    Lead,
+    Window,
+}
+
+/// Which events of a live run are read: all of them, or those of short windows with pauses between them.
+struct Pace {
+    /// Whether there are pauses. The lanes are then summed from counters.
+    is_thin: bool,
+    phase: Phase,
+    /// When events are read next.
+    looks: Instant,
+    /// The number of events that are recorded in a second.
+    rate: f64,
+    begun: Instant,
+    /// The end of the phase.
+    ends: Instant,
+    /// The number of events that were read in the window, and in the last look.
+    taken: u64,
+    last: u64,
+    /// The length of the window after the pause, and the time from window to window.
+    sample: Duration,
+    cycle: Duration,
+}
+
+impl Pace {
+    /// Reads all events of a window that begins now.
+    fn all(window: Duration) -> Pace {
+        let begun = Instant::now();
+        Pace {
+            is_thin: false,
+            phase: Phase::Window,
+            looks: begun,
+            rate: 0.0,
+            begun,
+            ends: begun + window,
+            taken: 0,
+            last: 0,
+            sample: window,
+            cycle: window,
+        }
+    }
+
+    /// Goes on after a time without viewers.
+    fn again(self, window: Duration) -> Pace {
+        match self.is_thin {
+            true => Pace { phase: Phase::Pause, ends: Instant::now(), ..self },
+            false => Pace::all(window),
+        }
+    }
+
+    /// Whether so many events come that a window of all events ends early.
+    fn is_flooded(&self) -> bool {
+        let seconds = self.begun.elapsed().as_secs_f64();
+        !self.is_thin && seconds >= WINDOW_FIRST.as_secs_f64() && self.taken as f64 > READ_MAX * seconds
+    }
+
+    /// Reads events if it is time to.
+    fn poll(&mut self, follower: &mut Follower<'_>) {
+        let now = Instant::now();
+        if self.phase == Phase::Pause || (now < self.looks && now < self.ends) {
+            return;
+        }
+        self.last = follower.poll_events();
+        self.taken += self.last;
+        self.looks = match self.is_thin {
+            true => now + Duration::from_secs_f64(BATCH / self.rate.max(EACH_MAX)),
+            false if self.last >= MANY => now + LOOK_OFTEN,
+            false => now + LOOK_EVERY,
+        };
+    }
+
+    /// What follows a phase that is over.
+    fn next(self, follower: &mut Follower<'_>, lanes: &Lanes, window: Duration) -> Pace {
+        let begun = Instant::now();
+        let looks = begun + Duration::from_secs_f64(BATCH / self.rate.max(EACH_MAX));
+        match self.phase {
+            Phase::Pause => {
+                follower.leave_out();
+                follower.poll_events();
+                return Pace { phase: Phase::Lead, looks, begun, ends: begun + LEAD, ..self };
+            }
+            Phase::Lead => {
+                follower.restart();
+                return Pace {
+                    phase: Phase::Window,
+                    looks,
+                    begun,
+                    ends: begun + self.sample,
+                    taken: 0,
+                    ..self
+                };
+            }
+            Phase::Window => {}
+        }
+        let rate = self.taken as f64 / self.begun.elapsed().as_secs_f64().max(1e-3);
+        // A run near a limit does not change to and fro.
+        let is_thin = rate > if self.is_thin { EACH_MAX / 2.0 } else { EACH_MAX };
+        match (self.is_thin, is_thin) {
+            (false, true) => lanes.count(follower),
+            (true, false) => lanes.sum_events(follower),
+            _ => {}
+        }
+        let reads = (rate / 50.0).clamp(READ_MIN, READ_MAX);
+        let share = if is_thin { (reads / rate).min(1.0) } else { 1.0 };
+        if share >= 1.0 {
+            follower.restart();
+            let (ends, sample, cycle) = (begun + window, window, window);
+            return Pace {
+                is_thin,
+                phase: Phase::Window,
+                looks: begun,
+                rate,
+                begun,
+                ends,
+                taken: 0,
+                last: 0,
+                sample,
+                cycle,
+            };
+        }
+        let sample = window.mul_f64(share).max(SAMPLE_MIN).min(CYCLE_MAX.mul_f64(share)).min(window);
+        let cycle = (sample + LEAD).div_f64(share);
+        // The first window comes at once, because the figures before it may lack events that were overwritten.
+        let pause = if self.is_thin { cycle.saturating_sub(sample + LEAD) } else { Duration::ZERO };
+        let ends = begun + pause;
+        Pace {
+            is_thin,
+            phase: Phase::Pause,
+            looks: begun,
+            rate,
+            begun,
+            ends,
+            taken: 0,
+            last: 0,
+            sample,
+            cycle,
+        }
+    }
+
+    /// Waits until the page is due, and reads events meanwhile.
+    fn wait(&mut self, follower: &mut Follower<'_>, every: Duration) {
+        let mut until = Instant::now() + every;
+        if self.is_thin {
+            // A short window ends in time, however seldom the page is updated.
+            until = until.min(self.ends);
+        }
+        loop {
+            let now = Instant::now();
+            let left = until.saturating_duration_since(now);
+            let looks = match self.phase {
+                Phase::Pause => left,
+                _ => self.looks.saturating_duration_since(now),
+            };
+            thread::sleep(left.min(looks));
+            // The caller reads the events next.
+            if left <= looks {
+                return;
+            }
+            self.poll(follower);
+        }
+    }
+
+    /// A note for a page that shows a part of the events.
+    fn note(&self) -> Option<Note> {
+        let text = format!(
+            "The run records so many events that this page reads those of {:.2} s in {:.0} s: all figures are of the last such \
+             time, but the lanes, which are sums of counters. A report on the whole run reads all events.",
+            self.sample.as_secs_f64(),
+            self.cycle.as_secs_f64()
+        );
+        (self.cycle > self.sample).then(|| Note { code: "sampled".to_owned(), text })
     }
 }
 
