@@ -5,6 +5,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicI32, Ordering};
 
 /// Bytes of a page.
 pub(crate) const PAGE: u64 = 4096;
@@ -41,10 +42,13 @@ impl Identity {
         fs::read_to_string(format!("/proc/{pid}/stat"))
     }
 
+    /// A process has ended when its last thread has: the first thread may end before the others (`pthread_exit`
+    /// in `main`), and is then listed as a zombie of a process with further threads.
     fn parsed(pid: i32, stat: &str) -> Option<Identity> {
         let (_, after) = stat.rsplit_once(") ")?;
-        let start = after.split(' ').nth(19)?.parse().ok()?;
-        (!after.starts_with(['Z', 'X'])).then_some(Identity { pid, start })
+        let field = |number| after.split(' ').nth(number)?.parse().ok();
+        let (threads, start): (u64, u64) = (field(17)?, field(19)?);
+        (!has_ended(after) || threads > 1).then_some(Identity { pid, start })
     }
 }
 
@@ -89,50 +93,64 @@ pub(crate) struct Process {
     pub(crate) identity: Identity,
     /// The address of the program's arguments, directly above the stack of the first thread; 0 if it is not known.
     pub(crate) arguments: u64,
+    /// A thread that has not ended as far as is known: the first one, unless that has ended before the others. The
+    /// kernel shows the process's memory, files and program only below threads that have not ended.
+    via: AtomicI32,
     memory: File,
 }
 
 impl Process {
     pub(crate) fn open(pid: i32) -> Result<Process, Error> {
         let identity = Identity::of(pid).ok_or_else(|| Error::new(format!("there is no process {pid}")))?;
-        let memory = OpenOptions::new().read(true).write(true).open(format!("/proc/{pid}/mem"));
+        let via = if thread_has_ended(pid, pid) { living_thread(pid).unwrap_or(pid) } else { pid };
+        let memory = OpenOptions::new().read(true).write(true).open(format!("/proc/{via}/mem"));
         let memory = memory.map_err(|error| refused(pid, &error))?;
         let number = |stat: String| stat.rsplit_once(") ")?.1.split(' ').nth(25)?.parse().ok();
-        let arguments = Identity::read(pid).ok().and_then(number).unwrap_or(0);
-        Ok(Process { identity, arguments, memory })
+        let arguments = Identity::read(via).ok().and_then(number).unwrap_or(0);
+        Ok(Process { identity, arguments, via: via.into(), memory })
     }
 
     pub(crate) fn pid(&self) -> i32 {
         self.identity.pid
     }
 
+    /// A thread that has not ended as far as is known.
+    pub(crate) fn via(&self) -> i32 {
+        self.via.load(Ordering::Relaxed)
+    }
+
     /// A path below `/proc/PID`.
     pub(crate) fn proc(&self, name: &str) -> PathBuf {
-        format!("/proc/{}/{name}", self.pid()).into()
+        format!("/proc/{}/{name}", self.via()).into()
     }
 
     /// A file of the target's, where this process sees it: the target may have another root.
     pub(crate) fn file(&self, path: &str) -> PathBuf {
-        format!("/proc/{}/root{path}", self.pid()).into()
+        self.proc(&format!("root{path}"))
     }
 
     pub(crate) fn maps(&self) -> Result<Vec<Mapping>, Error> {
-        let text =
-            fs::read(self.proc("maps")).map_err(|error| Error::of("cannot read the target's maps", error))?;
+        let mut text = fs::read(self.proc("maps"));
+        // A thread that has ended has no maps, or is not listed any more.
+        if text.as_ref().map_or(true, Vec::is_empty)
+            && let Some(thread) = living_thread(self.pid())
+        {
+            self.via.store(thread, Ordering::Relaxed);
+            text = fs::read(self.proc("maps"));
+        }
+        let text = text.map_err(|error| Error::of("cannot read the target's maps", error))?;
         Ok(String::from_utf8_lossy(&text).lines().filter_map(Mapping::parsed).collect())
     }
 
     /// The ids of the process's threads.
     pub(crate) fn threads(&self) -> Vec<i32> {
-        let Ok(tasks) = fs::read_dir(self.proc("task")) else { return Vec::new() };
-        tasks.flatten().filter_map(|task| task.file_name().to_str()?.parse().ok()).collect()
+        threads(self.pid())
     }
 
-    /// The number of threads, from the link count of the folder of threads.
+    /// The number of threads, from the link count of the folder of threads; among them is the first thread, even if
+    /// it has ended before the others.
     pub(crate) fn thread_count(&self) -> Option<usize> {
-        use std::os::unix::fs::MetadataExt;
-        let links = fs::metadata(self.proc("task")).ok()?.nlink();
-        usize::try_from(links.checked_sub(2)?).ok()
+        thread_count(self.pid())
     }
 
     pub(crate) fn read(&self, address: u64, into: &mut [u8]) -> io::Result<()> {
@@ -164,15 +182,12 @@ impl Process {
 
     /// Whether a thread has certainly ended, though the kernel may still list it.
     pub(crate) fn thread_has_ended(&self, thread: i32) -> bool {
-        match fs::read_to_string(self.proc(&format!("task/{thread}/stat"))) {
-            Ok(stat) => stat.rsplit_once(") ").is_some_and(|(_, after)| after.starts_with(['Z', 'X'])),
-            Err(error) => is_gone(&error),
-        }
+        thread_has_ended(self.pid(), thread)
     }
 
     /// How often a thread has been given a processor, if the kernel counts that.
     pub(crate) fn turns(&self, thread: i32) -> Option<u64> {
-        let text = fs::read_to_string(self.proc(&format!("task/{thread}/schedstat"))).ok()?;
+        let text = fs::read_to_string(format!("/proc/{}/task/{thread}/schedstat", self.pid())).ok()?;
         text.split_ascii_whitespace().nth(2)?.parse().ok()
     }
 
@@ -183,6 +198,42 @@ impl Process {
             text.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(':').map(str::trim))?;
         Some(line.to_owned())
     }
+}
+
+/// Whether the fields of a `stat` from the state on are those of a process or thread that has ended.
+fn has_ended(state: &str) -> bool {
+    state.starts_with(['Z', 'X'])
+}
+
+fn thread_has_ended(pid: i32, thread: i32) -> bool {
+    match fs::read_to_string(format!("/proc/{pid}/task/{thread}/stat")) {
+        Ok(stat) => stat.rsplit_once(") ").is_some_and(|(_, after)| has_ended(after)),
+        Err(error) => is_gone(&error),
+    }
+}
+
+fn threads(pid: i32) -> Vec<i32> {
+    let Ok(tasks) = fs::read_dir(format!("/proc/{pid}/task")) else { return Vec::new() };
+    tasks.flatten().filter_map(|task| task.file_name().to_str()?.parse().ok()).collect()
+}
+
+fn thread_count(pid: i32) -> Option<usize> {
+    use std::os::unix::fs::MetadataExt;
+    let links = fs::metadata(format!("/proc/{pid}/task")).ok()?.nlink();
+    usize::try_from(links.checked_sub(2)?).ok()
+}
+
+/// A thread of the process that has not ended; the first one, if that has not.
+fn living_thread(pid: i32) -> Option<i32> {
+    threads(pid).into_iter().find(|thread| !thread_has_ended(pid, *thread))
+}
+
+/// The text of a process's memory maps; empty if it has ended or may not be read.
+pub(crate) fn maps_of(pid: i32) -> Vec<u8> {
+    let read = |thread: i32| fs::read(format!("/proc/{thread}/maps")).ok().filter(|maps| !maps.is_empty());
+    let is_one = || thread_count(pid).is_none_or(|count| count < 2);
+    let other = || if is_one() { None } else { living_thread(pid).and_then(read) };
+    read(pid).or_else(other).unwrap_or_default()
 }
 
 /// Whether the error of a read below `/proc` says that the process or thread does not exist.

@@ -8,7 +8,7 @@ use crate::blob::{ENTRY_BYTES, TABLE_BYTES};
 use crate::error::Error;
 use crate::inject::Gadgets;
 use crate::memory::{Found, Record};
-use crate::process::{Mapping, Process};
+use crate::process::{Mapping, Process, maps_of};
 use crate::stacks::Stacks;
 use crate::tracer::{Stopped, Waited, share_memory, traced};
 use std::time::Duration;
@@ -87,18 +87,15 @@ fn others(pid: i32, name: &str) -> Vec<i32> {
         return Vec::new();
     }
     let mut others = all_but(pid);
-    others.retain(|other| {
-        let maps = std::fs::read(format!("/proc/{other}/maps"));
-        maps.is_ok_and(|maps| String::from_utf8_lossy(&maps).contains(name))
-    });
+    others.retain(|other| String::from_utf8_lossy(&maps_of(*other)).contains(name));
     others
 }
 
 /// Other processes that use the memory of this one: a child of `vfork` until it runs another program, or the
 /// parent of this process if it is such a child. Its threads are not stopped when those of this process are.
-fn company(pid: i32) -> Vec<i32> {
-    let mut others = all_but(pid);
-    others.retain(|other| share_memory(pid, *other));
+fn company(process: &Process) -> Vec<i32> {
+    let mut others = all_but(process.pid());
+    others.retain(|other| share_memory(process.via(), *other));
     others
 }
 
@@ -157,7 +154,7 @@ fn attempt(process: &Process, gadgets: &Gadgets) -> Result<Restored, Error> {
     let Some(found) = Found::in_target(process)? else { return Ok(Restored::default()) };
     // A thread that waits for its child of `vfork` does not stop, so once all threads have stopped there is no
     // such child that is not among these.
-    let company = company(process.pid());
+    let company = company(process);
     let mut stopped = Stopped::all(process)?;
     let is_unwinder = |record: &Record| matches!(record, Record::Unwinder { .. });
     let put_back_now = put_back(process, found.records.iter().filter(|record| !is_unwinder(record)))?;
@@ -180,15 +177,15 @@ fn attempt(process: &Process, gadgets: &Gadgets) -> Result<Restored, Error> {
         within = self::within(process, &found, &stopped)?;
     }
     let bytes = found.mappings.iter().map(|mapping| mapping.end - mapping.begin).sum();
-    let result = |bytes_left| {
+    let result = |stopped: Stopped, bytes_left| {
         let changes = put_back_now.len();
-        Restored { changes, put_back: put_back_now, bytes_left, stopped: stopped.lasts() }
+        Restored { changes, put_back: put_back_now, bytes_left, stopped: stopped.released() }
     };
-    let has_company = company.into_iter().any(|other| share_memory(process.pid(), other));
+    let has_company = company.into_iter().any(|other| share_memory(process.via(), other));
     if !within.is_empty() || is_calling(process, &found) || has_company {
-        return Ok(result(bytes));
+        return Ok(result(stopped, bytes));
     }
-    let Some(thread) = worker(process, &stopped, &process.maps()?) else { return Ok(result(bytes)) };
+    let Some(thread) = worker(process, &stopped, &process.maps()?) else { return Ok(result(stopped, bytes)) };
     for number in &found.open {
         gadgets.call(process, thread, (libc::SYS_close, [*number, 0, 0, 0, 0, 0]), &[])?;
     }
@@ -200,7 +197,7 @@ fn attempt(process: &Process, gadgets: &Gadgets) -> Result<Restored, Error> {
     for (begin, end) in code.chain(joined(&data).into_iter().rev()) {
         gadgets.call(process, thread, (libc::SYS_munmap, [begin, end - begin, 0, 0, 0, 0]), &[])?;
     }
-    Ok(result(0))
+    Ok(result(stopped, 0))
 }
 
 /// The places in inserted code at which threads stand, or continue when a signal handler returns, each with

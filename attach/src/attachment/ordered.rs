@@ -163,7 +163,7 @@ impl Attachment {
     fn vector_registers(&self) -> Result<(u64, u64), Error> {
         let process = &self.process;
         let vectors = traced(|| {
-            let stopped = Stopped::one(process, process.pid())?;
+            let stopped = Stopped::one(process, process.via())?;
             let thread = stopped.threads.first().ok_or_else(|| Error::new("the target has ended"))?;
             thread.vectors().map_err(|error| Error::of("cannot read the target's registers", error))
         })?;

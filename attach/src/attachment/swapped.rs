@@ -56,7 +56,7 @@ impl Attachment {
                             .map_err(|error| Error::of("cannot write the target's code", error))?;
                     }
                 }
-                Ok(Some(stopped.lasts()))
+                Ok(Some(stopped.released()))
             })?;
             if let Some(stopped) = done {
                 return Ok(stopped);
