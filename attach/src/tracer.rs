@@ -26,9 +26,6 @@ const NT_X86_XSTATE: usize = 0x202;
 /// The size of the buffer for vector registers, which is more than those of any processor need.
 const XSTATE_BYTES_MAX: usize = 16 << 10;
 
-/// The time in which a thread stops that has a processor.
-const STOPS_IN: Duration = Duration::from_nanos(2500);
-
 /// The number of processors, which takes some file reads to find out.
 fn processors() -> usize {
     static PROCESSORS: OnceLock<usize> = OnceLock::new();
@@ -314,7 +311,7 @@ impl Stopped {
             }
             if waited.len() > processors() {
                 // Threads that are to stop on this thread's processor wait for it.
-                std::thread::sleep(patience.step().max(STOPS_IN * waited.len() as u32));
+                std::thread::sleep(patience.step().max(Duration::from_micros(5)));
             } else if !has_news {
                 patience.pause();
             }
@@ -402,11 +399,14 @@ impl Waited {
         }
     }
 
-    /// The time until the next look: the longer it has taken so far, the longer. If this thread, which runs before
-    /// all others, looked again and again, the threads that wait for its processor would use up their shares of it
-    /// so slowly that those that are to stop came late, after a tenth of a second.
+    /// The least time until the next look: after some looks, a fourth of the time so far. If this thread, which
+    /// runs before all others, looked every few microseconds, the threads that wait for its processor would use
+    /// up their shares of it so slowly that those that are to stop came a tenth of a second later.
     fn step(&self) -> Duration {
-        (self.begin.elapsed() / 4).min(Duration::from_millis(1))
+        const OFTEN: Duration = Duration::from_micros(200);
+        Some(self.begin.elapsed())
+            .filter(|time| *time > OFTEN)
+            .map_or(Duration::ZERO, |time| (time / 4).min(OFTEN * 5))
     }
 }
 
