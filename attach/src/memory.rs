@@ -55,6 +55,8 @@ pub(crate) enum Record {
     Leave { address: u64 },
     /// The address of an ordered call's state.
     Order { address: u64 },
+    /// The address of an inserted call's order.
+    Inserted { address: u64 },
 }
 
 impl Memory {
@@ -347,6 +349,10 @@ impl Record {
                 word(3);
                 word(*address);
             }
+            Record::Inserted { address } => {
+                word(6);
+                word(*address);
+            }
         }
         bytes
     }
@@ -375,6 +381,7 @@ impl Record {
                 5 => Record::Harmless { begin: word(&mut bytes)?, end: word(&mut bytes)? },
                 2 => Record::Leave { address: word(&mut bytes)? },
                 3 => Record::Order { address: word(&mut bytes)? },
+                6 => Record::Inserted { address: word(&mut bytes)? },
                 _ => return None,
             })
         };
@@ -483,11 +490,12 @@ mod tests {
             Record::Leave { address: 9 },
             Record::Harmless { begin: 1, end: 2 },
             Record::Order { address: 10 },
+            Record::Inserted { address: 11 },
             Record::Unwinder { address: 8, old: vec![1; 8], new: vec![0; 8] },
         ];
         let bytes: Vec<u8> = records.iter().flat_map(Record::encoded).collect();
         assert_eq!(Record::decoded(&bytes), records);
-        assert_eq!(Record::decoded(&bytes[..bytes.len() - 1]), records[..4]);
+        assert_eq!(Record::decoded(&bytes[..bytes.len() - 1]), records[..5]);
         assert_eq!(Record::decoded(&[]), []);
     }
 

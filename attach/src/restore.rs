@@ -40,6 +40,12 @@ impl Restored {
 
 /// The state of an order while its call runs.
 const UNDER_WAY: u64 = 1;
+/// The offset in an inserted call's order of the threads in which the call is under way, and how many these are at
+/// most.
+const INSERTED_IN: u64 = 128;
+const INSERTED_AT_ONCE: usize = 64;
+/// The bytes of an inserted call's order.
+pub(crate) const INSERTED_BYTES: u64 = INSERTED_IN + 8 * INSERTED_AT_ONCE as u64;
 
 /// The times for which threads in code that is to be changed or freed run alone in one stop: most threads leave
 /// the code in the first of them.
@@ -182,7 +188,7 @@ fn attempt(process: &Process, gadgets: &Gadgets) -> Result<Restored, Error> {
         Restored { changes, put_back: put_back_now, bytes_left, stopped: stopped.released() }
     };
     let has_company = company.into_iter().any(|other| share_memory(process.via(), other));
-    if !within.is_empty() || is_calling(process, &found) || has_company {
+    if !within.is_empty() || is_calling(process, &found, &stopped)? || has_company {
         return Ok(result(stopped, bytes));
     }
     let Some(thread) = worker(process, &stopped, &process.maps()?) else { return Ok(result(stopped, bytes)) };
@@ -298,10 +304,26 @@ fn return_addresses(process: &Process, found: &Found) -> Result<(), Error> {
     Ok(())
 }
 
-/// Whether an ordered call is under way, so that a thread will return into inserted code.
-fn is_calling(process: &Process, found: &Found) -> bool {
-    found.records.iter().any(|record| match record {
-        Record::Order { address } => process.read_word(*address).is_ok_and(|state| state == UNDER_WAY),
-        _ => false,
-    })
+/// Whether an ordered or inserted call is under way, so that a thread will return into inserted code.
+fn is_calling(process: &Process, found: &Found, stopped: &Stopped) -> Result<bool, Error> {
+    for record in &found.records {
+        let is_under_way = match record {
+            Record::Order { address } => process.read_word(*address).is_ok_and(|state| state == UNDER_WAY),
+            Record::Inserted { address } => {
+                let mut bytes = [0; 8 * INSERTED_AT_ONCE];
+                // After `exec` there is no memory, and no call.
+                let is_read = process.read(*address + INSERTED_IN, &mut bytes).is_ok();
+                let has = |thread: u64| bytes.chunks_exact(8).any(|word| *word == thread.to_le_bytes());
+                // A child has a copy of this memory, and not the threads whose calls were under way when it was
+                // forked.
+                let mut threads = stopped.threads.iter().filter(|_| is_read);
+                threads.try_fold(false, |found, thread| Ok(found || has(thread.position()?.fs_base)))?
+            }
+            _ => false,
+        };
+        if is_under_way {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
