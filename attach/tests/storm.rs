@@ -253,10 +253,17 @@ fn cycle(target: &mut Target, threads: u64, chance: &mut Chance, is_hot: bool, s
     if sets {
         assert_eq!(attachment.set_variable("level", 9), Ok(3));
     }
+    let is_there = |name: &str| counted.iter().any(|number| COUNTED[*number] == name);
+    let inserts = chance.one_in(3) && !is_there("large");
+    let called_before = sum_of_calls(target);
+    if inserts {
+        let (called, place) = (one(&attachment, "called"), one(&attachment, "large"));
+        spent.on("inserting", || attachment.insert(&called, Some(&[1]), &place)).expect("inserted");
+    }
     if !is_hot {
         assert_eq!(target.ask("begin"), "begun");
     }
-    if chance.one_in(3) {
+    if !inserts && chance.one_in(3) {
         let (called, place) = (one(&attachment, "called"), one(&attachment, "safe_point"));
         let before = sum_of_calls(target);
         let call = || attachment.call(&called, &[3], &[place], Duration::from_secs(60));
@@ -288,6 +295,12 @@ fn cycle(target: &mut Target, threads: u64, chance: &mut Chance, is_hot: bool, s
             let range = figures.calls.saturating_sub(slack)..=if is_hot { high } else { figures.calls };
             assert!(range.contains(&values.count()), "{name}: {argument:?}: {} {range:?}", values.count());
         }
+    }
+    if inserts {
+        let (calls, _) = attachment.inserted(&one(&attachment, "large"));
+        let range = calls..=if is_hot { u64::MAX } else { calls };
+        let sum = sum_of_calls(target) - called_before;
+        assert!(range.contains(&sum) && (is_hot || calls > 0), "{calls} inserted calls, the sum is {sum}");
     }
     if chance.one_in(4) && !wishes.is_empty() {
         attachment.remove(chance.below(wishes.len() as u64) as usize).expect("removed");

@@ -24,7 +24,7 @@ use thalweg_host::amount::time;
 use self::children::Children;
 use self::shown::Shown;
 use self::types::Signatures;
-use self::wishes::{CallText, FromText, Pair, SetText, WhenText};
+use self::wishes::{CallText, FromText, InsertText, Pair, SetText, WhenText};
 use crate::Terminal;
 use crate::commands::scope::sleep;
 use crate::failure::Failure;
@@ -54,6 +54,8 @@ Examples:
   thalweg attach 4242 --call 'mallopt(M_ARENA_MAX, 1)'
   # writes of 4096 bytes, until Ctrl-C
   thalweg attach 4242 --set-arg write:2=4096
+  # call checkpoint(1) before each flush
+  thalweg attach shop --insert 'flush=checkpoint(1)'
   # start a program and attach to it
   thalweg attach --count malloc -- ./shop --port 80
   # what is attached to
@@ -145,6 +147,9 @@ pub(crate) struct Arguments {
     /// Let calls of a library's function go to another function.
     #[arg(long, value_name = "FUNCTION=OTHER", value_parser = wishes::pair)]
     replace: Vec<Pair>,
+    /// Call a function each time that another one is entered, with integers or with the arguments of that one.
+    #[arg(long, value_name = "FUNCTION=OTHER[(…)]", value_parser = wishes::insert)]
+    insert: Vec<InsertText>,
     /// Call a function once, with integers, in a thread that enters a function in which threads wait.
     #[arg(long, value_name = "FUNCTION(…)", value_parser = wishes::call)]
     call: Vec<CallText>,
@@ -433,10 +438,12 @@ impl Session<'_, '_> {
         self.act(attachment, shown)?;
         let waits =
             !(arguments.count.is_empty() && arguments.time.is_empty() && arguments.callers.is_empty());
-        if wishes.is_empty() && !waits && arguments.set_var.is_empty() && arguments.replace.is_empty() {
+        let acts =
+            !(arguments.set_var.is_empty() && arguments.replace.is_empty() && arguments.insert.is_empty());
+        if wishes.is_empty() && !waits && !acts {
             if arguments.call.is_empty() {
                 return Err(Failure::Usage(
-                    "say what to do: --count, --time, --callers, --set-arg, --set-var, --replace or --call"
+                    "say what to do: --count, --time, --callers, --set-arg, --set-var, --replace, --insert or --call"
                         .to_owned(),
                 ));
             }
@@ -474,6 +481,19 @@ impl Session<'_, '_> {
             let back = format!("calls of {0} go to {0} again", pair.left);
             let done = format!("replace {}={}", pair.left, pair.right);
             shown.ends(attachment, function.address, done, back);
+            shown.switch("replace", &pair.left, &function);
+        }
+        for insert in &arguments.insert {
+            let (at, function) = (one(attachment, &insert.at)?, one(attachment, &insert.function)?);
+            let values = insert.arguments.as_ref();
+            let values =
+                values.map(|values| values.iter().map(|value| wishes::register(*value)).collect::<Vec<_>>());
+            attachment.insert(&function, values.as_deref(), &at).map_err(Failure::usage)?;
+            print_stderr!("{} is called before each {}", insert.function, insert.at);
+            shown.done("insert", &insert.to_string(), "from now on");
+            let back = format!("{} is no longer called before {}", insert.function, insert.at);
+            shown.ends(attachment, at.address, format!("insert {insert}"), back);
+            shown.switch("insert", &insert.at, &at);
         }
         for call in &arguments.call {
             let result = self.call(attachment, call)?;
@@ -528,9 +548,23 @@ impl Session<'_, '_> {
                 }
             }
             if is_over {
-                return Ok(());
+                return self.inserted(attachment);
             }
         }
+    }
+
+    /// Says how often inserted calls were made.
+    fn inserted(&self, attachment: &Attachment) -> Result<(), Failure> {
+        for insert in self.arguments.insert.iter().filter(|_| attachment.is_alive()) {
+            let (calls, left_out) = attachment.inserted(&one(attachment, &insert.at)?);
+            let calls = crate::units::counted(calls, "time");
+            let more = match left_out {
+                0 => String::new(),
+                more => format!(", and {} left out while 64 others were under way", count(more)),
+            };
+            print_stderr!("{} was called {calls} before {}{more}", insert.function, insert.at);
+        }
+        Ok(())
     }
 
     /// Attaches to functions of libraries that the program has loaded since the last look, if the patterns
@@ -648,6 +682,7 @@ fn list(is_json: bool, output: &mut Output) -> Result<(), Failure> {
 pub(crate) fn detach(arguments: &Detach) -> Result<(), Failure> {
     let pid = found(&arguments.process)?;
     let restored = thalweg_attach::detach(pid).map_err(Failure::usage)?;
+    undone::by_detach(pid, &restored.put_back);
     print_stderr!(
         "process {pid} is as it was before: {} taken back",
         crate::units::counted(restored.changes as u64, "change")

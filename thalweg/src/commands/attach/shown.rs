@@ -4,7 +4,9 @@
 use std::time::Instant;
 
 use serde_json::json;
-use thalweg_attach::{Argument, Attachment, Figures, Histogram, Restored, Scale, Unrecorded, Which, Wish};
+use thalweg_attach::{
+    Argument, Attachment, Figures, Function, Histogram, Restored, Scale, Unrecorded, Which, Wish,
+};
 use thalweg_probe::kinds::{Counted, Gauged};
 use thalweg_space::{Clock, Command, KindId, Site, Space, SpaceOptions, Writer};
 
@@ -184,6 +186,11 @@ impl Shown {
     /// Makes a setting for a variable that was set, so that other programs can set the variable, too.
     pub(super) fn variable(&mut self, name: &str, value: i128) {
         self.held.variable(&self.space, name, value as u64);
+    }
+
+    /// Makes a setting that switches off what replaces a function or is inserted at it.
+    pub(super) fn switch(&mut self, kind: &str, name: &str, function: &Function) {
+        self.held.switch(&self.space, &format!("{kind}/{name}.on"), function);
     }
 
     /// Applies settings that were changed in the space.

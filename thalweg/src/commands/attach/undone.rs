@@ -3,9 +3,10 @@
 //!
 //! The attaching process records what it undoes itself. If it was killed, its guard undoes the changes, and
 //! records them in a space of its own, `undone-PROGRAM`; the changes' names come from the note that the
-//! attaching process gave the guard.
+//! attaching process gave the guard. What both have left is recorded by the attachment or the `thalweg detach` that
+//! undoes it.
 
-use thalweg_attach::{Attachment, Restored};
+use thalweg_attach::{Attachment, Options, Restored};
 use thalweg_space::{Command, Space, SpaceOptions};
 
 use super::shown::TOOL;
@@ -14,6 +15,7 @@ use super::shown::TOOL;
 const HEAD: &str = "changes by thalweg attach";
 /// The name of the guard in the audit of a space.
 const GUARD: &str = "thalweg attach-guard";
+const DETACH: &str = "thalweg detach";
 
 /// A change that ends with the attachment.
 struct Change {
@@ -57,7 +59,7 @@ impl Changes {
         for change in &self.0 {
             let result = match restored.put_back.contains(&change.address) {
                 true => format!("{}: {why}", change.back),
-                false => format!("nothing to put back, since the program has another value: {why}"),
+                false => format!("nothing to put back, since it was not so any more: {why}"),
             };
             record(space, pid, &change.done, TOOL, &result);
         }
@@ -88,17 +90,27 @@ pub(super) fn by_guard(pid: i32, restored: &Restored, note: &str) {
     }
 }
 
-/// Records what a killed process and its guard had left, and the next attachment has undone. Only the addresses
-/// of these changes are known.
+/// Records what a killed process and its guard had left, and the next attachment has undone.
 pub(super) fn left(space: &Space, attachment: &Attachment) {
-    let why = "put back: the process that attached before was killed";
-    let pid = attachment.target().pid;
-    for address in &attachment.left().put_back {
-        let name = match attachment.modules().at(*address) {
+    restored(space, attachment.target().pid, Some(attachment), &attachment.left().put_back, TOOL);
+}
+
+/// Records what a killed process and its guard had left, and `thalweg detach` has undone.
+pub(super) fn by_detach(pid: i32, put_back: &[u64]) {
+    let Some(space) = (!put_back.is_empty()).then(|| space_of(pid)).flatten() else { return };
+    // The process is opened anew, so that its functions have their names.
+    let attachment = Attachment::open(pid, Options { is_filtered: true, ..Options::default() }).ok();
+    restored(&space, pid, attachment.as_ref(), put_back, DETACH);
+}
+
+/// Records changes of which only the addresses are known.
+fn restored(space: &Space, pid: i32, attachment: Option<&Attachment>, put_back: &[u64], tool: &str) {
+    for address in put_back {
+        let name = match attachment.and_then(|attachment| attachment.modules().at(*address)) {
             Some((function, 0)) => function.readable(),
             _ => format!("{address:#x}"),
         };
-        record(space, pid, &name, TOOL, why);
+        record(space, pid, &name, tool, "put back: the process that attached before was killed");
     }
 }
 
