@@ -281,8 +281,12 @@ pub(crate) fn refused(pid: i32, error: &io::Error) -> Error {
             theirs.unwrap_or_default()
         ));
     }
-    let scope = fs::read_to_string("/proc/sys/kernel/yama/ptrace_scope").unwrap_or_default();
-    match scope.trim() {
+    by_scope(pid, fs::read_to_string("/proc/sys/kernel/yama/ptrace_scope").unwrap_or_default().trim())
+}
+
+/// The reason for which the kernel refuses a process of the same user, by `kernel.yama.ptrace_scope`.
+fn by_scope(pid: i32, scope: &str) -> Error {
+    match scope {
         "1" => Error::new(format!(
             "the kernel lets a process attach to its own children only: attach to {pid} as root, start the program by \
              `thalweg attach -- COMMAND`, or allow it with `sysctl kernel.yama.ptrace_scope=0`"
@@ -318,6 +322,20 @@ mod tests {
         let stack = maps.iter().find(|mapping| mapping.path == "[stack]");
         assert!(stack.is_some_and(|mapping| mapping.has(process.arguments)), "{:#x}", process.arguments);
         assert_eq!(process.status(process.pid(), "TracerPid").as_deref(), Some("0"));
+    }
+
+    #[test]
+    fn the_scope_of_tracing_is_explained() {
+        for (scope, part) in [
+            ("1", "attach to 7 as root, start the program by `thalweg attach -- COMMAND`, or allow it"),
+            ("2", "only root attach (kernel.yama.ptrace_scope is 2)"),
+            ("3", "nobody attach until the next start (kernel.yama.ptrace_scope is 3)"),
+            ("0", "may not attach to process 7: it has rights that this process lacks"),
+            ("", "may not attach to process 7"),
+        ] {
+            let reason = by_scope(7, scope).to_string();
+            assert!(reason.contains(part) && !reason.contains('\n'), "{scope}: {reason}");
+        }
     }
 
     #[test]

@@ -241,6 +241,37 @@ fn functions_are_replaced_and_calls_inserted() {
     }
 }
 
+/// Functions with names in any script are listed, found by patterns, and counted.
+#[test]
+fn names_may_be_in_any_script() {
+    const NAMES: [&str; 5] = ["größe", "число", "数える", "عدد", "गिनती"];
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut target = started(built(folder.path(), "scripts", &["-O2"]));
+    let (pid, code) = (target.pid(), target.code());
+    let functions = |pattern: &str| {
+        let listed = ran(folder.path(), &["functions", &pid, pattern, "--json"]);
+        let names = objects(&listed.stdout).into_iter().map(|object| object["readable"].clone());
+        names.filter_map(|name| name.as_str().map(str::to_owned)).collect::<Vec<_>>()
+    };
+    for (name, pattern) in NAMES.iter().zip(["gr?ße", "чи*", "数*る", "*دد", "गि*ती"]) {
+        assert_eq!(functions(pattern), [*name], "{pattern}");
+        assert_eq!(functions(name), [*name]);
+    }
+    let table = text(&ran(folder.path(), &["functions", &pid, "scripts:*"]).stdout);
+    assert!(NAMES.iter().all(|name| table.contains(name)), "{table}");
+    let counts: Vec<&str> = NAMES.iter().flat_map(|name| ["--count", *name]).collect();
+    let attaching = starts(folder.path(), &[&["attach", &pid, "--json"], &counts[..]].concat());
+    until("it attaches", || target.code() != code);
+    assert_eq!((target.ask("x"), target.ask("x")), ("15".to_owned(), "15".to_owned()));
+    assert!(ran(folder.path(), &["detach", &pid]).status.success());
+    let counted = objects(&attaching.wait_with_output().expect("it ends").stdout);
+    assert_eq!(counted.len(), NAMES.len());
+    for (object, name) in counted.iter().zip(NAMES) {
+        assert_eq!((object["function"].as_str(), object["calls"].as_u64()), (Some(name), Some(2)));
+    }
+    assert!(target.code() == code);
+}
+
 /// Where there is no debugging information, the types are those that a pack declares.
 #[test]
 fn packs_declare_functions() {
