@@ -184,7 +184,7 @@ fn what_detach_undoes_is_recorded() {
     let why = "put back: the process that attached before was killed";
     assert_event(folder.path(), "undone-hot", &["command_answered", why]);
 
-    // Of what the attaching process itself undoes, its own record tells.
+    // What the attaching process itself undoes is recorded in its own space.
     let attaching = starts(folder.path(), &["attach", &pid, "--count", "work"]);
     until("it attaches", || target.code() != code);
     assert!(ran(folder.path(), &["detach", &pid]).status.success());
