@@ -16,6 +16,7 @@ use crate::error::Error;
 use crate::inject::Gadgets;
 use crate::process::{Identity, Mapping, PAGE, Process};
 use crate::tracer::Thread;
+use std::collections::HashSet;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 
@@ -404,9 +405,13 @@ pub(crate) struct Found {
 }
 
 impl Found {
-    /// The number of changes.
+    /// The number of changed places; a place that was changed anew has more than one record.
     pub(crate) fn changes(&self) -> usize {
-        self.records.iter().filter(|record| matches!(record, Record::Bytes { .. })).count()
+        let place = |record: &Record| match record {
+            Record::Bytes { address, .. } => Some(*address),
+            _ => None,
+        };
+        self.records.iter().filter_map(place).collect::<HashSet<_>>().len()
     }
 
     /// Finds an attachment's memory in a target; `None` if the target was not changed, or all changes were
@@ -497,6 +502,13 @@ mod tests {
         assert_eq!(Record::decoded(&bytes), records);
         assert_eq!(Record::decoded(&bytes[..bytes.len() - 1]), records[..5]);
         assert_eq!(Record::decoded(&[]), []);
+    }
+
+    #[test]
+    fn changed_places_are_counted_once() {
+        let change = |address| Record::Bytes { address, old: vec![1], new: vec![2] };
+        let records = vec![change(7), change(8), change(7), Record::Leave { address: 9 }];
+        assert_eq!(Found { records, ..Found::default() }.changes(), 2);
     }
 
     #[test]

@@ -227,6 +227,7 @@ fn functions_are_replaced_and_calls_inserted() {
     let output = attaching.wait_with_output().expect("it ends");
     let stderr = text(&output.stderr);
     assert!(output.status.success(), "{stderr}");
+    assert!(output.stdout.is_empty(), "no table, since nothing is counted: {}", text(&output.stdout));
     assert!(stderr.contains("calls of kept go to instead"), "{stderr}");
     assert!(stderr.contains("called was called 2 times before libc.so.6:puts"), "{stderr}");
     assert_eq!(target.ask("kept 10"), "kept 52");

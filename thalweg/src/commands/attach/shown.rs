@@ -295,6 +295,9 @@ impl Shown {
             }
             return output.flush();
         }
+        if self.points.is_empty() {
+            return Ok(());
+        }
         if of_process {
             let name = self.space.path().file_name().unwrap_or_default().to_string_lossy();
             output.line(&format!("process {} ({name})", self.pid))?;
