@@ -6,7 +6,7 @@ mod attached;
 use std::io::{BufReader, Write};
 use std::process::{Child, Command, Stdio};
 
-use attached::{Target, built, compiled, ran, started, text, thalweg, until};
+use attached::{Target, built, compiled, ran, spawned, started, text, thalweg, until};
 
 /// The objects that the command printed, each of a function.
 fn objects(stdout: &[u8]) -> Vec<serde_json::Value> {
@@ -240,6 +240,51 @@ fn functions_are_replaced_and_calls_inserted() {
     ] {
         assert_event(folder.path(), "attach-user", &parts);
     }
+}
+
+/// What a call has done is undone by another one: before detaching, or by the guard after a kill.
+#[test]
+fn calls_are_undone_by_calls() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let library = built(folder.path(), "inserted", &["-O2", "-shared", "-fPIC"]);
+    let program = built(folder.path(), "inserting", &["-O2", "-ldl", "-pthread"]);
+    let mut target = spawned(Command::new(program).arg(library));
+    let pid = target.pid();
+    let what = ["--call", "seen(5, 0, 0, 0, 0, 0)", "--undo", "seen(-5, 0, 0, 0, 0, 0)"];
+    let attach = |target: &mut Target, keep: &[&str], called: &str| {
+        let attaching = starts(folder.path(), &[&["attach", &pid], &what[..], keep].concat());
+        // The call is made when the program reads the next line.
+        until("it is called", || target.ask("state") == called);
+        attaching
+    };
+    let mut attaching = attach(&mut target, &["--keep"], "state 1 5 0.0");
+    let mut detaching = starts(folder.path(), &["detach", &pid]);
+    until("it is undone", || target.ask("state") == "state 2 0 0.0");
+    until("it has ended", || attaching.try_wait().expect("a status").is_some());
+    assert!(detaching.wait().expect("it ends").success() && !target.attached());
+    let stderr = text(&attaching.wait_with_output().expect("it ends").stderr);
+    assert!(stderr.matches("seen returned ").count() == 2, "{stderr}");
+    assert_event(
+        folder.path(),
+        "attach-inserting",
+        &["command_adopted", "\"undo\"", "seen(-5, 0, 0, 0, 0, 0)"],
+    );
+    assert_event(folder.path(), "attach-inserting", &["command_answered", "the attachment was ended"]);
+
+    let mut attaching = attach(&mut target, &[], "state 3 5 0.0");
+    std::thread::sleep(std::time::Duration::from_millis(300));
+    attaching.kill().expect("it is killed");
+    attaching.wait().expect("it ends");
+    until("the guard undoes it", || target.ask("state") == "state 4 0 0.0");
+    until("the guard has detached", || target.ask("state") == "state 4 0 0.0" && !target.attached());
+    until("the guard has recorded it", || {
+        text(&ran(folder.path(), &["ls"]).stdout).contains("undone-inserting")
+    });
+    until("the record is there", || {
+        let events = text(&ran(folder.path(), &["events", "undone-inserting", "--json"]).stdout);
+        events.contains("called: the process that attached was killed")
+    });
+    assert_event(folder.path(), "undone-inserting", &["\"undo\"", "seen(-5, 0, 0, 0, 0, 0)", "attach-guard"]);
 }
 
 /// Functions with names in any script are listed, found by patterns, and counted.

@@ -52,6 +52,8 @@ Examples:
   thalweg attach 4242 --time read --for 10s --json
   # one arena from now on
   thalweg attach 4242 --call 'mallopt(M_ARENA_MAX, 1)'
+  # one arena until Ctrl-C, eight from then on
+  thalweg attach 4242 --call 'mallopt(M_ARENA_MAX, 1)' --undo 'mallopt(M_ARENA_MAX, 8)'
   # writes of 4096 bytes, until Ctrl-C
   thalweg attach 4242 --set-arg write:2=4096
   # call checkpoint(1) before each flush
@@ -62,7 +64,7 @@ Examples:
   thalweg attach --list
 
 The program needs no preparation: its functions' beginnings are replaced by jumps while its threads are stopped, for about a \
-millisecond. Everything is taken back when this ends, also when it is killed; what was called stays called.";
+millisecond. Everything is taken back when this ends, also when it is killed; what was called stays called, unless --undo says how to undo it.";
 
 /// Functions in which threads wait or call the kernel; a call that the user asks for is made where a thread
 /// enters one of them, unless `--at` names another function.
@@ -153,6 +155,9 @@ pub(crate) struct Arguments {
     /// Call a function once, with integers, in a thread that enters a function in which threads wait.
     #[arg(long, value_name = "FUNCTION(…)", value_parser = wishes::call)]
     call: Vec<CallText>,
+    /// Call a function before detaching, to undo what --call has done; its conditions are the same.
+    #[arg(long, value_name = "FUNCTION(…)", value_parser = wishes::call, requires = "call")]
+    undo: Vec<CallText>,
     /// Make the function call of --call in a thread that enters this function.
     #[arg(long, value_name = "FUNCTION", requires = "call")]
     at: Vec<String>,
@@ -362,6 +367,9 @@ impl Session<'_, '_> {
             let mut shown = None;
             let result = self.run(&mut attachment, child.as_deref_mut(), output, &mut shown);
             let (is_replaced, is_alive) = (attachment.runs_another_program(), attachment.is_alive());
+            if let Some(shown) = shown.as_mut().filter(|_| is_alive) {
+                self.undo(&mut attachment, shown);
+            }
             let restored = attachment.detach().map_err(Failure::usage)?;
             if let Some(shown) = shown.filter(|_| is_alive) {
                 shown.undone(&restored, self.reason());
@@ -438,8 +446,10 @@ impl Session<'_, '_> {
         self.act(attachment, shown)?;
         let waits =
             !(arguments.count.is_empty() && arguments.time.is_empty() && arguments.callers.is_empty());
-        let acts =
-            !(arguments.set_var.is_empty() && arguments.replace.is_empty() && arguments.insert.is_empty());
+        let acts = !(arguments.set_var.is_empty()
+            && arguments.replace.is_empty()
+            && arguments.insert.is_empty()
+            && arguments.undo.is_empty());
         if wishes.is_empty() && !waits && !acts {
             if arguments.call.is_empty() {
                 return Err(Failure::Usage(
@@ -500,7 +510,28 @@ impl Session<'_, '_> {
             print_stderr!("{} returned {result}", call.function);
             shown.done("call", &call.to_string(), &format!("returned {result}"));
         }
+        let places = if arguments.at.is_empty() { SAFE_POINTS.join(",") } else { arguments.at.join(",") };
+        for undo in &arguments.undo {
+            let function = one(attachment, &undo.function)?;
+            let call = CallText { function: function.name, ..undo.clone() };
+            shown.ends_by_call(attachment, format!("{}\t0\t{places}\t{call}", function.module));
+        }
         Ok(())
+    }
+
+    /// Makes the calls that undo what others have done, in the reverse order.
+    fn undo(&self, attachment: &mut Attachment, shown: &mut Shown) {
+        // The guard is not to make these calls again.
+        shown.ends_by_no_call(attachment);
+        for undo in self.arguments.undo.iter().rev() {
+            match self.call(attachment, undo) {
+                Ok(result) => {
+                    print_stderr!("{} returned {result}", undo.function);
+                    shown.done("undo", &undo.to_string(), &format!("returned {result}: {}", self.reason()));
+                }
+                Err(failure) => print_stderr!("{undo} was not called: {}", failure.text()),
+            }
+        }
     }
 
     /// Shows the figures again and again until the attachment ends.
@@ -720,6 +751,7 @@ pub(crate) fn functions(arguments: &Functions, terminal: Terminal) -> Result<(),
 pub(crate) fn guard(arguments: &Guard) -> Result<(), Failure> {
     let target = Identity { pid: arguments.pid, start: arguments.start };
     let (restored, note) = thalweg_attach::guard(target, std::io::stdin()).map_err(Failure::usage)?;
-    undone::by_guard(target.pid, &restored, &note);
-    thalweg_tune::library::put_back(target.pid, &note).map(|_| ()).map_err(Failure::Usage)
+    let called = thalweg_tune::library::put_back(target.pid, &note);
+    undone::by_guard(target.pid, &restored, &note, called.is_ok());
+    called.map(|_| ()).map_err(Failure::Usage)
 }

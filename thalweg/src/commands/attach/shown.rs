@@ -178,6 +178,19 @@ impl Shown {
         attachment.note(&self.changes.note());
     }
 
+    /// Notes a call that undoes what another one has done, for the guard.
+    pub(super) fn ends_by_call(&mut self, attachment: &mut Attachment, line: String) {
+        self.changes.calls.insert(0, line);
+        attachment.note(&self.changes.note());
+    }
+
+    /// Lets the guard make no such call any more.
+    pub(super) fn ends_by_no_call(&mut self, attachment: &mut Attachment) {
+        if !std::mem::take(&mut self.changes.calls).is_empty() {
+            attachment.note(&self.changes.note());
+        }
+    }
+
     /// Records the end of the changes, and why they ended.
     pub(super) fn undone(&self, restored: &Restored, why: &str) {
         self.changes.undone(&self.space, self.pid, restored, why);
