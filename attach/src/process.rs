@@ -1,4 +1,5 @@
-//! The target, read through `/proc`: its identity, its maps, its threads, its memory.
+//! The target, read through `/proc`: its identity, its maps, its threads, its memory. This module has `unsafe`,
+//! because a system call that reads several ranges of memory has pointers as arguments.
 
 use crate::error::Error;
 use std::fs::{self, File, OpenOptions};
@@ -167,6 +168,23 @@ impl Process {
             }
         }
         done
+    }
+
+    /// Reads ranges of memory by one system call, which takes a part of the time of a call for each. The bytes of all
+    /// ranges, one after the other; fewer, if one of them cannot be read to its end.
+    pub(crate) fn read_ranges(&self, ranges: &[(u64, u64)]) -> Vec<u8> {
+        let remote = |(begin, end): &(u64, u64)| libc::iovec {
+            iov_base: std::ptr::without_provenance_mut(*begin as usize),
+            iov_len: (end - begin) as usize,
+        };
+        let remote: Vec<libc::iovec> = ranges.iter().map(remote).collect();
+        let mut bytes = vec![0_u8; remote.iter().map(|range| range.iov_len).sum()];
+        let local = libc::iovec { iov_base: bytes.as_mut_ptr().cast(), iov_len: bytes.len() };
+        let (count, via) = (remote.len() as libc::c_ulong, self.via());
+        // SAFETY: the call writes only to `bytes`, within its length, and reads the two lists, which outlive it.
+        let read = unsafe { libc::process_vm_readv(via, &raw const local, 1, remote.as_ptr(), count, 0) };
+        bytes.truncate(usize::try_from(read).unwrap_or(0));
+        bytes
     }
 
     pub(crate) fn read_word(&self, address: u64) -> io::Result<u64> {

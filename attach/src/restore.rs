@@ -209,12 +209,12 @@ fn attempt(process: &Process, gadgets: &Gadgets) -> Result<Restored, Error> {
 /// The places in inserted code at which threads stand, or continue when a signal handler returns, each with
 /// the thread. A thread of which that cannot be found out counts as one that stands there.
 fn within(process: &Process, found: &Found, stopped: &Stopped) -> Result<Vec<(i32, u64)>, Error> {
-    let stacks = Stacks::of(process);
+    let registers = stopped.positions()?;
+    let stacks = Stacks::of(process, &registers);
     let mut within = Vec::new();
-    for thread in &stopped.threads {
-        let registers = thread.position()?;
+    for (thread, registers) in stopped.threads.iter().zip(&registers) {
         let anywhere = || found.mappings.iter().map(|mapping| mapping.begin).collect();
-        let mut places = stacks.interrupted(&registers).unwrap_or_else(anywhere);
+        let mut places = stacks.interrupted(registers).unwrap_or_else(anywhere);
         places.push(registers.rip);
         places.retain(|place| found.mappings.iter().any(|mapping| mapping.has(*place)));
         within.extend(places.into_iter().map(|place| (thread.id, place)));

@@ -26,6 +26,9 @@ const NT_X86_XSTATE: usize = 0x202;
 /// The size of the buffer for vector registers, which is more than those of any processor need.
 const XSTATE_BYTES_MAX: usize = 16 << 10;
 
+/// The time in which a thread stops that has a processor.
+const STOPS_IN: Duration = Duration::from_nanos(2500);
+
 /// The number of processors, which takes some file reads to find out.
 fn processors() -> usize {
     static PROCESSORS: OnceLock<usize> = OnceLock::new();
@@ -160,6 +163,11 @@ impl Stopped {
     /// The time since the first thread was interrupted.
     pub(crate) fn lasts(&self) -> Duration {
         self.since.map_or(Duration::ZERO, |since| since.elapsed())
+    }
+
+    /// The registers of all threads, for finding out where they stand.
+    pub(crate) fn positions(&self) -> Result<Vec<Registers>, Error> {
+        self.threads.iter().map(Thread::position).collect()
     }
 
     /// Lets all threads continue. Returns the time from the first interruption to the last continuation, which is
@@ -311,7 +319,7 @@ impl Stopped {
             }
             if waited.len() > processors() {
                 // Threads that are to stop on this thread's processor wait for it.
-                std::thread::sleep(patience.step().max(Duration::from_micros(5)));
+                std::thread::sleep(patience.step().max(STOPS_IN * waited.len() as u32));
             } else if !has_news {
                 patience.pause();
             }
