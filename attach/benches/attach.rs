@@ -16,11 +16,15 @@ const ROUNDS: usize = 7;
 fn main() {
     let folder = tempfile::tempdir().expect("a folder");
     let program = compiled(folder.path(), "calls.c", &["-O2"]);
-    let parts = std::env::var("PARTS").unwrap_or_else(|_| "costs times listing rivals".to_owned());
+    let parts = std::env::var("PARTS").unwrap_or_else(|_| "costs removal times listing rivals".to_owned());
     for part in parts.split(' ') {
         match part {
             "costs" => costs(&program),
-            "times" => ["1", "64"].into_iter().for_each(|threads| times(&program, threads)),
+            "removal" => removal(&program),
+            "times" => {
+                let stopping = compiled(folder.path(), "stopping.c", &["-O2"]);
+                ["1", "64"].into_iter().for_each(|threads| times(&program, &stopping, threads));
+            }
             "listing" => listing(folder.path()),
             "rivals" => rivals::all(folder.path(), &program),
             other => panic!("there is no part {other}"),
@@ -122,17 +126,60 @@ fn costs(program: &std::path::Path) {
     for wish in wishes {
         more(&mut target, "work", wish, CALLS, before);
     }
+    inserted(&mut target, before);
     let (relied, wish) = (format!("relied {CALLS}"), Wish { set: Some((1.into(), 5)), ..Wish::default() });
     let unchanged = least(&mut target, &relied);
     more(&mut target, "relied", ("argument changed and given back", wish), &relied, unchanged);
     line("a call after detaching", least(&mut target, CALLS), "ns");
 }
 
-fn times(program: &std::path::Path, threads: &str) {
+/// The cost of a call that is inserted at the entry of a function, with the called function of two instructions.
+fn inserted(target: &mut Target, before: f64) {
+    let mut attachment = Attachment::open(target.pid(), Options::default()).expect("it can be attached to");
+    let function = |name: &str| attachment.modules().functions(name).remove(0);
+    let (labs, work) = (function("libc.so.6:labs"), function("work"));
+    attachment.insert(&labs, None, &work).expect("inserted");
+    line("more: a call inserted", least(target, "200000") - before, "ns");
+    attachment.detach().expect("detached");
+}
+
+/// A program that was attached to and detached from, by turns with one that never was, before and after.
+fn removal(program: &std::path::Path) {
+    const PAIRS: usize = 60;
+    // Both have the same addresses.
+    let start = || {
+        let mut command = std::process::Command::new("setarch");
+        command.arg("-R").arg(program).arg("1");
+        Target::tried(&mut command).unwrap_or_else(|| Target::start(program, &["1"]))
+    };
+    let (mut one, mut other) = (start(), start());
+    let mut ratio = || {
+        let ask = |target: &mut Target| target.ask(CALLS).parse::<f64>().expect("ns");
+        let mut ratios: Vec<f64> = (0..PAIRS).map(|_| ask(&mut one) / ask(&mut other)).collect();
+        ratios.sort_by(f64::total_cmp);
+        (ratios[PAIRS / 2], ratios[PAIRS / 4], ratios[3 * PAIRS / 4], one.pid())
+    };
+    let (before, low, high, pid) = ratio();
+    line("calls of one of two programs over the other, before", before, "");
+    line("  half of the pairs lie from", low, "");
+    line("  to", high, "");
+    for wish in [Wish::default(), Wish { times: true, ..Wish::default() }] {
+        let mut attachment = Attachment::open(pid, Options::default()).expect("it can be attached to");
+        let work = attachment.modules().functions("work").remove(0);
+        attachment.add(&[(work, wish)]).expect("attached");
+        std::thread::sleep(Duration::from_millis(10));
+        attachment.detach().expect("detached");
+    }
+    let (after, ..) = ratio();
+    line("the same after attaching to one and detaching", after, "");
+    line("more after detaching", (after / before - 1.0) * 100.0, "%");
+}
+
+fn times(program: &std::path::Path, stopping: &std::path::Path, threads: &str) {
     let target = Target::start(program, &[threads]);
     let (mut opened, mut added, mut again, mut stopped, mut detached) =
         (vec![], vec![], vec![], vec![], vec![]);
-    for _ in 0..15 {
+    for _ in 0..31 {
         let begin = Instant::now();
         let mut attachment =
             Attachment::open(target.pid(), Options::default()).expect("it can be attached to");
@@ -157,6 +204,14 @@ fn times(program: &std::path::Path, threads: &str) {
     for (name, times) in all {
         line(&format!("{threads} threads: {name}"), median(times).as_secs_f64() * 1e3, "ms");
     }
+    let mut command = std::process::Command::new(stopping);
+    command.args([&target.pid().to_string(), "31"]);
+    let mut bare = Target::tried(&mut command).expect("it stops the threads");
+    line(
+        &format!("{threads} threads: stopped by a bare loop of ptrace"),
+        bare.answer().parse().expect("ms"),
+        "ms",
+    );
 }
 
 fn median(mut times: Vec<Duration>) -> Duration {
@@ -165,6 +220,7 @@ fn median(mut times: Vec<Duration>) -> Duration {
 }
 
 fn line(name: &str, value: f64, unit: &str) {
-    let text = format!("{name:<58} {value:9.2} {unit}\n");
+    let digits = if unit.is_empty() { 4 } else { 2 };
+    let text = format!("{name:<58} {value:9.digits$} {unit}\n");
     std::io::Write::write_all(&mut std::io::stdout(), text.as_bytes()).expect("standard output");
 }

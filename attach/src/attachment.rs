@@ -220,8 +220,10 @@ pub struct Attachment {
     memory: Option<Memory>,
     neighbours: Vec<Neighbour>,
     points: Vec<Point>,
-    /// Patches that are no points: replaced functions, variables, unwinders.
+    /// Patches that are no points: replaced functions, inserted calls, variables, unwinders.
     others: Vec<Patch>,
+    /// The functions at which calls are inserted, each with the address of the call's order.
+    inserted: Vec<(u64, u64)>,
     has_unwinders: bool,
     /// The size of the vector registers, and the mask of those that exist, known after the first call that
     /// needed them.
@@ -266,6 +268,7 @@ impl Attachment {
             neighbours: Vec::new(),
             points: Vec::new(),
             others: Vec::new(),
+            inserted: Vec::new(),
             has_unwinders: false,
             vectors: None,
             is_detached: false,

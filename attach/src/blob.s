@@ -572,9 +572,13 @@ ta_unwind:
     pop r10
     ret
 
-# Calls a function once, at the entry of another, in the first thread that comes from outside the called function's module.
-# In: rdi its order: state 0 (0 wanted, 1 under way, 2 done), function 8, arguments 16 .. 56, the module's begin 64 and end 72, result 80,
-#   bytes for XSAVE 88, parts for XSAVE 96, the end of signal handlers 104. Clobbers rax, rcx, rdx, rsi, r8, r9.
+# Calls a function at the entry of another, in a thread that comes from outside the called function's module: once, in the first such thread, or at
+# each entry (an inserted call).
+# In: rdi its order: state 0 (0 wanted, 1 under way, 2 done), function 8, arguments 16 .. 56, the module's begin 64 and end 72, result, or how often
+#   the inserted call was made 80, bytes for XSAVE 88, parts for XSAVE 96, the end of signal handlers 104, 0 for a call that is made once 112 (1 for an
+#   inserted call, 2 for one that gets the arguments of the function that is entered). An inserted call has more: how often it was left out, because
+#   64 others were under way 120, the threads in which it is under way 128 .. 640.
+# Clobbers rax, rcx, rdx, rsi, r8, r9.
     .p2align 5
 ta_once:
     cmp qword ptr [rdi], 0
@@ -585,17 +589,27 @@ ta_once:
     sub rcx, [rdi + 64]
     cmp rax, rcx
     jb 9f
-    push rbx
+    cmp qword ptr [rdi + 112], 0
+    je 23f
+    # Within the inserted call it is not made again.
+    mov rax, fs:[0]
+    mov ecx, 64
+22: cmp [rdi + rcx * 8 + 120], rax
+    je 9f
+    dec ecx
+    jnz 22b
+23: push rbx
     push rbp
     push r10
     push r11
+    push r12
     mov rbp, rsp
     mov rbx, rdi
     # Is a signal handler at work here? It may have interrupted the very library.
     sub rsp, 8192 + 64
     mov [rsp + 8192], rsp
     mov qword ptr [rsp + 8200], 8192
-    lea rax, [rbp + 40]
+    lea rax, [rbp + 48]
     mov [rsp + 8208], rax
     mov qword ptr [rsp + 8216], 8192
     mov eax, 39
@@ -619,11 +633,25 @@ ta_once:
     je 8f
     dec rcx
     jmp 21b
-2:  xor eax, eax
+2:  cmp qword ptr [rbx + 112], 0
+    jne 24f
+    xor eax, eax
     mov ecx, 1
     lock cmpxchg [rbx], rcx
     jne 8f
-    mov rsp, rbp
+    jmp 26f
+24: lea r12, [rbx + 128]
+    mov rcx, fs:[0]
+    mov edx, 64
+25: xor eax, eax
+    lock cmpxchg [r12], rcx
+    je 26f
+    add r12, 8
+    dec edx
+    jnz 25b
+    lock inc qword ptr [rbx + 120]
+    jmp 8f
+26: mov rsp, rbp
     sub rsp, [rbx + 88]
     and rsp, -64
     # The header of the area has to be zero.
@@ -635,6 +663,8 @@ ta_once:
     mov eax, [rbx + 96]
     mov edx, [rbx + 100]
     xsave64 [rsp]
+    cmp qword ptr [rbx + 112], 2
+    je 27f
     mov rdi, [rbx + 16]
     mov rsi, [rbx + 24]
     mov rdx, [rbx + 32]
@@ -642,14 +672,29 @@ ta_once:
     mov r8, [rbx + 48]
     mov r9, [rbx + 56]
     xor eax, eax
-    call qword ptr [rbx + 8]
-    mov [rbx + 80], rax
+    jmp 28f
+27: mov rdi, [rbp + 64]
+    mov rsi, [rbp + 72]
+    mov rdx, [rbp + 80]
+    mov rcx, [rbp + 88]
+    mov r8, [rbp + 56]
+    mov r9, [rbp + 48]
+    mov eax, 8
+28: call qword ptr [rbx + 8]
+    mov rcx, rax
     mov eax, [rbx + 96]
     mov edx, [rbx + 100]
     xrstor64 [rsp]
+    cmp qword ptr [rbx + 112], 0
+    je 29f
+    lock inc qword ptr [rbx + 80]
+    mov qword ptr [r12], 0
+    jmp 8f
+29: mov [rbx + 80], rcx
     mov qword ptr [rbx], 2
 8:  mov rsp, rbp
     mov rdi, rbx
+    pop r12
     pop r11
     pop r10
     pop rbp

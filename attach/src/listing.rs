@@ -4,7 +4,7 @@
 use crate::claim::{Claim, Claimed, attached_by, end_holder};
 use crate::error::Error;
 use crate::memory::Found;
-use crate::process::{Identity, Process};
+use crate::process::{Identity, Process, maps_of};
 use crate::restore::{Restored, restore};
 use std::time::{Duration, Instant};
 
@@ -34,8 +34,7 @@ pub fn attached() -> Vec<Attached> {
 }
 
 fn one(pid: i32) -> Option<Attached> {
-    let maps = std::fs::read(format!("/proc/{pid}/maps")).ok()?;
-    String::from_utf8_lossy(&maps).contains(crate::memory::NAME).then_some(())?;
+    String::from_utf8_lossy(&maps_of(pid)).contains(crate::memory::NAME).then_some(())?;
     let found = Found::in_target(&Process::open(pid).ok()?).ok()??;
     Some(Attached {
         pid,

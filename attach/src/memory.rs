@@ -16,6 +16,7 @@ use crate::error::Error;
 use crate::inject::Gadgets;
 use crate::process::{Identity, Mapping, PAGE, Process};
 use crate::tracer::Thread;
+use std::collections::HashSet;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 
@@ -55,6 +56,8 @@ pub(crate) enum Record {
     Leave { address: u64 },
     /// The address of an ordered call's state.
     Order { address: u64 },
+    /// The address of an inserted call's order.
+    Inserted { address: u64 },
 }
 
 impl Memory {
@@ -347,6 +350,10 @@ impl Record {
                 word(3);
                 word(*address);
             }
+            Record::Inserted { address } => {
+                word(6);
+                word(*address);
+            }
         }
         bytes
     }
@@ -375,6 +382,7 @@ impl Record {
                 5 => Record::Harmless { begin: word(&mut bytes)?, end: word(&mut bytes)? },
                 2 => Record::Leave { address: word(&mut bytes)? },
                 3 => Record::Order { address: word(&mut bytes)? },
+                6 => Record::Inserted { address: word(&mut bytes)? },
                 _ => return None,
             })
         };
@@ -397,9 +405,13 @@ pub(crate) struct Found {
 }
 
 impl Found {
-    /// The number of changes.
+    /// The number of changed places; a place that was changed anew has more than one record.
     pub(crate) fn changes(&self) -> usize {
-        self.records.iter().filter(|record| matches!(record, Record::Bytes { .. })).count()
+        let place = |record: &Record| match record {
+            Record::Bytes { address, .. } => Some(*address),
+            _ => None,
+        };
+        self.records.iter().filter_map(place).collect::<HashSet<_>>().len()
     }
 
     /// Finds an attachment's memory in a target; `None` if the target was not changed, or all changes were
@@ -483,12 +495,20 @@ mod tests {
             Record::Leave { address: 9 },
             Record::Harmless { begin: 1, end: 2 },
             Record::Order { address: 10 },
+            Record::Inserted { address: 11 },
             Record::Unwinder { address: 8, old: vec![1; 8], new: vec![0; 8] },
         ];
         let bytes: Vec<u8> = records.iter().flat_map(Record::encoded).collect();
         assert_eq!(Record::decoded(&bytes), records);
-        assert_eq!(Record::decoded(&bytes[..bytes.len() - 1]), records[..4]);
+        assert_eq!(Record::decoded(&bytes[..bytes.len() - 1]), records[..5]);
         assert_eq!(Record::decoded(&[]), []);
+    }
+
+    #[test]
+    fn changed_places_are_counted_once() {
+        let change = |address| Record::Bytes { address, old: vec![1], new: vec![2] };
+        let records = vec![change(7), change(8), change(7), Record::Leave { address: 9 }];
+        assert_eq!(Found { records, ..Found::default() }.changes(), 2);
     }
 
     #[test]

@@ -8,7 +8,7 @@ use crate::blob::{ENTRY_BYTES, TABLE_BYTES};
 use crate::error::Error;
 use crate::inject::Gadgets;
 use crate::memory::{Found, Record};
-use crate::process::{Mapping, Process};
+use crate::process::{Mapping, Process, maps_of};
 use crate::stacks::Stacks;
 use crate::tracer::{Stopped, Waited, share_memory, traced};
 use std::time::Duration;
@@ -40,6 +40,12 @@ impl Restored {
 
 /// The state of an order while its call runs.
 const UNDER_WAY: u64 = 1;
+/// The offset in an inserted call's order of the threads in which the call is under way, and how many these are at
+/// most.
+const INSERTED_IN: u64 = 128;
+const INSERTED_AT_ONCE: usize = 64;
+/// The bytes of an inserted call's order.
+pub(crate) const INSERTED_BYTES: u64 = INSERTED_IN + 8 * INSERTED_AT_ONCE as u64;
 
 /// The times for which threads in code that is to be changed or freed run alone in one stop: most threads leave
 /// the code in the first of them.
@@ -87,18 +93,15 @@ fn others(pid: i32, name: &str) -> Vec<i32> {
         return Vec::new();
     }
     let mut others = all_but(pid);
-    others.retain(|other| {
-        let maps = std::fs::read(format!("/proc/{other}/maps"));
-        maps.is_ok_and(|maps| String::from_utf8_lossy(&maps).contains(name))
-    });
+    others.retain(|other| String::from_utf8_lossy(&maps_of(*other)).contains(name));
     others
 }
 
 /// Other processes that use the memory of this one: a child of `vfork` until it runs another program, or the
 /// parent of this process if it is such a child. Its threads are not stopped when those of this process are.
-fn company(pid: i32) -> Vec<i32> {
-    let mut others = all_but(pid);
-    others.retain(|other| share_memory(pid, *other));
+fn company(process: &Process) -> Vec<i32> {
+    let mut others = all_but(process.pid());
+    others.retain(|other| share_memory(process.via(), *other));
     others
 }
 
@@ -157,7 +160,7 @@ fn attempt(process: &Process, gadgets: &Gadgets) -> Result<Restored, Error> {
     let Some(found) = Found::in_target(process)? else { return Ok(Restored::default()) };
     // A thread that waits for its child of `vfork` does not stop, so once all threads have stopped there is no
     // such child that is not among these.
-    let company = company(process.pid());
+    let company = company(process);
     let mut stopped = Stopped::all(process)?;
     let is_unwinder = |record: &Record| matches!(record, Record::Unwinder { .. });
     let put_back_now = put_back(process, found.records.iter().filter(|record| !is_unwinder(record)))?;
@@ -180,15 +183,15 @@ fn attempt(process: &Process, gadgets: &Gadgets) -> Result<Restored, Error> {
         within = self::within(process, &found, &stopped)?;
     }
     let bytes = found.mappings.iter().map(|mapping| mapping.end - mapping.begin).sum();
-    let result = |bytes_left| {
+    let result = |stopped: Stopped, bytes_left| {
         let changes = put_back_now.len();
-        Restored { changes, put_back: put_back_now, bytes_left, stopped: stopped.lasts() }
+        Restored { changes, put_back: put_back_now, bytes_left, stopped: stopped.released() }
     };
-    let has_company = company.into_iter().any(|other| share_memory(process.pid(), other));
-    if !within.is_empty() || is_calling(process, &found) || has_company {
-        return Ok(result(bytes));
+    let has_company = company.into_iter().any(|other| share_memory(process.via(), other));
+    if !within.is_empty() || is_calling(process, &found, &stopped)? || has_company {
+        return Ok(result(stopped, bytes));
     }
-    let Some(thread) = worker(process, &stopped, &process.maps()?) else { return Ok(result(bytes)) };
+    let Some(thread) = worker(process, &stopped, &process.maps()?) else { return Ok(result(stopped, bytes)) };
     for number in &found.open {
         gadgets.call(process, thread, (libc::SYS_close, [*number, 0, 0, 0, 0, 0]), &[])?;
     }
@@ -200,18 +203,18 @@ fn attempt(process: &Process, gadgets: &Gadgets) -> Result<Restored, Error> {
     for (begin, end) in code.chain(joined(&data).into_iter().rev()) {
         gadgets.call(process, thread, (libc::SYS_munmap, [begin, end - begin, 0, 0, 0, 0]), &[])?;
     }
-    Ok(result(0))
+    Ok(result(stopped, 0))
 }
 
 /// The places in inserted code at which threads stand, or continue when a signal handler returns, each with
 /// the thread. A thread of which that cannot be found out counts as one that stands there.
 fn within(process: &Process, found: &Found, stopped: &Stopped) -> Result<Vec<(i32, u64)>, Error> {
-    let stacks = Stacks::of(process);
+    let registers = stopped.positions()?;
+    let stacks = Stacks::of(process, &registers);
     let mut within = Vec::new();
-    for thread in &stopped.threads {
-        let registers = thread.position()?;
+    for (thread, registers) in stopped.threads.iter().zip(&registers) {
         let anywhere = || found.mappings.iter().map(|mapping| mapping.begin).collect();
-        let mut places = stacks.interrupted(&registers).unwrap_or_else(anywhere);
+        let mut places = stacks.interrupted(registers).unwrap_or_else(anywhere);
         places.push(registers.rip);
         places.retain(|place| found.mappings.iter().any(|mapping| mapping.has(*place)));
         within.extend(places.into_iter().map(|place| (thread.id, place)));
@@ -301,10 +304,26 @@ fn return_addresses(process: &Process, found: &Found) -> Result<(), Error> {
     Ok(())
 }
 
-/// Whether an ordered call is under way, so that a thread will return into inserted code.
-fn is_calling(process: &Process, found: &Found) -> bool {
-    found.records.iter().any(|record| match record {
-        Record::Order { address } => process.read_word(*address).is_ok_and(|state| state == UNDER_WAY),
-        _ => false,
-    })
+/// Whether an ordered or inserted call is under way, so that a thread will return into inserted code.
+fn is_calling(process: &Process, found: &Found, stopped: &Stopped) -> Result<bool, Error> {
+    for record in &found.records {
+        let is_under_way = match record {
+            Record::Order { address } => process.read_word(*address).is_ok_and(|state| state == UNDER_WAY),
+            Record::Inserted { address } => {
+                let mut bytes = [0; 8 * INSERTED_AT_ONCE];
+                // After `exec` there is no memory, and no call.
+                let is_read = process.read(*address + INSERTED_IN, &mut bytes).is_ok();
+                let has = |thread: u64| bytes.chunks_exact(8).any(|word| *word == thread.to_le_bytes());
+                // A child has a copy of this memory, and not the threads whose calls were under way when it was
+                // forked.
+                let mut threads = stopped.threads.iter().filter(|_| is_read);
+                threads.try_fold(false, |found, thread| Ok(found || has(thread.position()?.fs_base)))?
+            }
+            _ => false,
+        };
+        if is_under_way {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }

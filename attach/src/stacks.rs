@@ -21,11 +21,34 @@ pub(crate) struct Stacks<'a> {
     /// The process's mappings, which are read only if a stack's end is not known otherwise, because reading them
     /// takes a good part of the time for which the threads are stopped.
     maps: OnceCell<Option<Vec<Mapping>>>,
+    /// Stacks that were read together: each with its begin and its bytes.
+    read: Vec<(u64, Vec<u8>)>,
 }
 
 impl<'a> Stacks<'a> {
-    pub(crate) fn of(process: &'a Process) -> Stacks<'a> {
-        Stacks { process, maps: OnceCell::new() }
+    /// The stacks of threads with these registers.
+    pub(crate) fn of(process: &'a Process, threads: &[Registers]) -> Stacks<'a> {
+        /// The most ranges that the kernel reads by one call.
+        const RANGES_MAX: usize = 1024;
+        let mut stacks = Stacks { process, maps: OnceCell::new(), read: Vec::new() };
+        let range = |registers: &Registers| {
+            Some((registers.rsp & !7, stacks.known_end(registers.rsp & !7, registers)?))
+        };
+        let mut ranges: Vec<(u64, u64)> = threads.iter().filter_map(range).take(RANGES_MAX).collect();
+        let mut sum = 0;
+        ranges.retain(|(begin, end)| {
+            sum += end - begin;
+            sum <= BYTES_MAX
+        });
+        let bytes = process.read_ranges(&ranges);
+        let mut rest = &bytes[..];
+        for (begin, end) in ranges {
+            // Of a range that was not read to its end, nothing is used.
+            let Some((first, others)) = rest.split_at_checked((end - begin) as usize) else { break };
+            stacks.read.push((begin, first.to_vec()));
+            rest = others;
+        }
+        stacks
     }
 
     /// The addresses at which interrupted code continues, one for each signal handler that this thread executes;
@@ -52,12 +75,21 @@ impl<'a> Stacks<'a> {
                 return None;
             }
             examined.push((from, to));
-            bytes.resize((to - from) as usize, 0);
-            let read = self.process.read_some(from, &mut bytes);
+            let known =
+                self.read.iter().find(|(begin, bytes)| (*begin, bytes.len()) == (from, (to - from) as usize));
+            let bytes = match known {
+                Some((_, known)) => known,
+                None => {
+                    bytes.resize((to - from) as usize, 0);
+                    let read = self.process.read_some(from, &mut bytes);
+                    bytes.truncate(read);
+                    &bytes
+                }
+            };
             // Remains of a former handler's frame, in memory that a later handler does not use, look like a frame
             // too. Because of such remains, every word is examined, whatever size a frame has. At worst the
             // search finds an address at which no code continues.
-            for (at, _) in words(&bytes[..read]).enumerate().filter(|(_, word)| *word == segments) {
+            for (at, _) in words(bytes).enumerate().filter(|(_, word)| *word == segments) {
                 let word = |before| {
                     let address = from + 8 * at as u64 - 8 * before;
                     self.process.read_word(address).unwrap_or(0)
@@ -77,13 +109,19 @@ impl<'a> Stacks<'a> {
     /// program, which are above the first thread's stack. So a stack that begins closely below one of them ends
     /// there at the latest.
     fn end(&self, start: u64, registers: &Registers) -> Option<u64> {
-        let most = start.saturating_add(STACK_BYTES_MAX);
-        let above = [registers.fs_base, self.process.arguments].into_iter();
-        if let Some(end) = above.filter(|end| (start..=most).contains(end)).min() {
+        if let Some(end) = self.known_end(start, registers) {
             return Some(end);
         }
+        let most = start.saturating_add(STACK_BYTES_MAX);
         let maps = self.maps.get_or_init(|| self.process.maps().ok()).as_ref()?;
         Some(maps.iter().find(|mapping| mapping.has(start)).map_or(0, |mapping| mapping.end.min(most)))
+    }
+
+    /// The end of a stack that begins closely below the thread's block or the program's arguments.
+    fn known_end(&self, start: u64, registers: &Registers) -> Option<u64> {
+        let most = start.saturating_add(STACK_BYTES_MAX);
+        let above = [registers.fs_base, self.process.arguments].into_iter();
+        above.filter(|end| (start..=most).contains(end)).min()
     }
 }
 

@@ -9,6 +9,7 @@ use crate::error::Error;
 use crate::process::{Process, refused};
 use libc::{c_int, c_long, c_void, pid_t, user_regs_struct};
 use std::io;
+use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 /// Registers of a thread.
@@ -24,6 +25,15 @@ const PATIENT_MAX: Duration = Duration::from_millis(20);
 const NT_X86_XSTATE: usize = 0x202;
 /// The size of the buffer for vector registers, which is more than those of any processor need.
 const XSTATE_BYTES_MAX: usize = 16 << 10;
+
+/// The time in which a thread stops that has a processor.
+const STOPS_IN: Duration = Duration::from_nanos(2500);
+
+/// The number of processors, which takes some file reads to find out.
+fn processors() -> usize {
+    static PROCESSORS: OnceLock<usize> = OnceLock::new();
+    *PROCESSORS.get_or_init(|| std::thread::available_parallelism().map_or(1, usize::from))
+}
 
 /// A stopped thread.
 #[derive(Clone, Copy, Debug)]
@@ -127,12 +137,13 @@ enum Stop {
 #[derive(Debug)]
 pub(crate) struct Stopped {
     pub(crate) threads: Vec<Thread>,
-    since: Instant,
+    /// When the first thread was interrupted.
+    since: Option<Instant>,
 }
 
 impl Stopped {
     fn none() -> Stopped {
-        Stopped { threads: Vec::new(), since: Instant::now() }
+        Stopped { threads: Vec::new(), since: None }
     }
 
     /// Stops one thread that can run injected system calls.
@@ -149,9 +160,28 @@ impl Stopped {
         Ok(stopped)
     }
 
-    /// The time for which the threads have been stopped.
+    /// The time since the first thread was interrupted.
     pub(crate) fn lasts(&self) -> Duration {
-        self.since.elapsed()
+        self.since.map_or(Duration::ZERO, |since| since.elapsed())
+    }
+
+    /// The registers of all threads, for finding out where they stand.
+    pub(crate) fn positions(&self) -> Result<Vec<Registers>, Error> {
+        self.threads.iter().map(Thread::position).collect()
+    }
+
+    /// Lets all threads continue. Returns the time from the first interruption to the last continuation, which is
+    /// as long as any of them was stopped, or longer.
+    pub(crate) fn released(mut self) -> Duration {
+        self.release();
+        self.lasts()
+    }
+
+    fn release(&mut self) {
+        for thread in self.threads.drain(..) {
+            // An error is ignored, because the thread may have been killed meanwhile.
+            let _ = call(libc::PTRACE_DETACH, thread.id, 0, thread.signal as usize);
+        }
     }
 
     /// Lets some of the threads run, each for about this time, while the others stay stopped, and stops them and
@@ -159,7 +189,7 @@ impl Stopped {
     pub(crate) fn let_run(&mut self, process: &Process, ids: &[pid_t], time: Duration) -> Result<(), Error> {
         /// If threads run longer than this, all of them run at once, so that the others are not stopped for long.
         const ONE_BY_ONE: Duration = Duration::from_micros(100);
-        let processors = std::thread::available_parallelism().map_or(1, usize::from);
+        let processors = processors();
         // Of more threads than processors, only the first ones would run.
         let is_apart = time < ONE_BY_ONE && self.lasts() < PATIENT_MAX;
         for ids in ids.chunks(if is_apart { processors } else { ids.len().max(1) }) {
@@ -193,14 +223,17 @@ impl Stopped {
     /// some thread may stand anywhere.
     pub(crate) fn complete(&mut self, process: &Process) -> Result<(), Error> {
         let mut waited = Waited::begin();
+        let (mut tried, mut is_first) = (Vec::new(), true);
+        // The kernel counts the first thread of a process also when it has ended before the others.
+        let mut zombies = 0;
         loop {
             // Stopped threads neither end nor make others: if there are as many threads as have stopped, they
             // are these. The list of threads alone does not show that: if a thread ends while the threads are
             // listed, the kernel may leave others out.
-            if !self.threads.is_empty() && process.thread_count() == Some(self.threads.len()) {
+            if !self.threads.is_empty() && process.thread_count() == Some(self.threads.len() + zombies) {
                 return Ok(());
             }
-            if process.identity.has_ended() {
+            if !std::mem::take(&mut is_first) && process.identity.has_ended() {
                 return Err(Error::new(format!("process {} has ended", process.pid())));
             }
             if waited.time() > STOP_MAX {
@@ -212,50 +245,69 @@ impl Stopped {
             let is_stopped = |id: &pid_t| self.threads.iter().any(|thread| thread.id == *id);
             let mut new = process.threads();
             new.retain(|id| !is_stopped(id));
-            new.retain(|id| !is_over(process, *id) || !reaped(process, *id));
+            // Whether a thread has ended is asked only if it did not stop, because each answer takes as long as
+            // stopping the thread.
+            let has_ended = |id: &pid_t| tried.contains(id) && is_over(process, *id) && reaped(process, *id);
+            new.retain(|id| !has_ended(id));
+            if tried.contains(&process.pid()) && !is_stopped(&process.pid()) {
+                zombies = usize::from(process.thread_has_ended(process.pid()));
+            }
             if new.is_empty() {
                 waited.pause();
             }
             self.add(process, &new)?;
+            tried.extend(new);
         }
     }
 
     fn add(&mut self, process: &Process, ids: &[pid_t]) -> Result<(), Error> {
+        // All threads are seized, which stops none, before the first one is interrupted.
         let mut seized = Vec::new();
         for id in ids {
             match call(libc::PTRACE_SEIZE, *id, 0, libc::PTRACE_O_TRACESYSGOOD as usize) {
-                // The thread is interrupted at once, so that it stops while the next ones are looked after.
-                Ok(()) if interrupt(*id) => seized.push(*id),
-                Ok(()) => {}
+                Ok(()) => seized.push(*id),
                 Err(error) if error.raw_os_error() == Some(libc::ESRCH) => {}
                 Err(_) if is_over(process, *id) => {}
                 Err(error) => return Err(refused(process.pid(), &error)),
             }
         }
+        self.since.get_or_insert_with(Instant::now);
+        seized.retain(|id| interrupt(*id));
         self.wait(process, seized)
     }
 
     /// Waits until threads that were interrupted have stopped.
     fn wait(&mut self, process: &Process, mut waited: Vec<pid_t>) -> Result<(), Error> {
-        let processors = std::thread::available_parallelism().map_or(1, usize::from);
         let mut patience = Waited::begin();
-        let mut looked = Instant::now();
+        let (mut looked, mut looked_for_ends) = (Instant::now(), Instant::now());
         while !waited.is_empty() {
             let before = waited.len();
-            waited.retain(|id| {
-                let Some(stop) = stopped(*id) else { return true };
+            let mut is_there = |id, stop| {
                 let signal = if let Stop::Signal(signal) = stop { signal } else { 0 };
                 if stop != Stop::Gone {
-                    self.threads.push(Thread { id: *id, signal });
+                    self.threads.push(Thread { id, signal });
                 }
-                false
-            });
+            };
+            while let Some((id, stop)) = any_stopped() {
+                is_there(id, stop);
+                waited.retain(|other| *other != id);
+            }
+            // That does not tell which threads have ended.
+            if waited.len() == before && looked.elapsed() > Duration::from_micros(200) {
+                waited.retain(|id| {
+                    stopped(*id).is_none_or(|stop| {
+                        is_there(*id, stop);
+                        false
+                    })
+                });
+                looked = Instant::now();
+            }
             let has_news = waited.len() < before;
             // The kernel reports no event when the first thread of the target ends before its other threads,
             // so threads that have ended are looked for at intervals.
-            if !has_news && looked.elapsed() > Duration::from_millis(5) {
+            if !has_news && looked_for_ends.elapsed() > Duration::from_millis(5) {
                 waited.retain(|id| !is_over(process, *id));
-                looked = Instant::now();
+                looked_for_ends = Instant::now();
             }
             if !waited.is_empty() && patience.time() > STOP_MAX {
                 return Err(Error::new(format!(
@@ -265,9 +317,9 @@ impl Stopped {
                     STOP_MAX.as_secs()
                 )));
             }
-            if waited.len() > processors {
+            if waited.len() > processors() {
                 // Threads that are to stop on this thread's processor wait for it.
-                std::thread::sleep(Duration::from_micros(5));
+                std::thread::sleep(patience.step().max(STOPS_IN * waited.len() as u32));
             } else if !has_news {
                 patience.pause();
             }
@@ -278,10 +330,7 @@ impl Stopped {
 
 impl Drop for Stopped {
     fn drop(&mut self) {
-        for thread in &self.threads {
-            // An error is ignored, because the thread may have been killed meanwhile.
-            let _ = call(libc::PTRACE_DETACH, thread.id, 0, thread.signal as usize);
-        }
+        self.release();
     }
 }
 
@@ -289,6 +338,7 @@ impl Drop for Stopped {
 pub(crate) fn traced<T: Send>(work: impl FnOnce() -> Result<T, Error> + Send) -> Result<T, Error> {
     let ended = std::thread::scope(|scope| {
         let work = || {
+            processors();
             prefer_this_thread();
             work()
         };
@@ -353,8 +403,18 @@ impl Waited {
         if self.begin.elapsed() < Duration::from_micros(40) {
             std::hint::spin_loop();
         } else {
-            std::thread::sleep(Duration::from_micros(20));
+            std::thread::sleep(self.step().max(Duration::from_micros(20)));
         }
+    }
+
+    /// The least time until the next look: after some looks, a fourth of the time so far. If this thread, which
+    /// runs before all others, looked every few microseconds, the threads that wait for its processor would use
+    /// up their shares of it so slowly that those that are to stop came a tenth of a second later.
+    fn step(&self) -> Duration {
+        const OFTEN: Duration = Duration::from_micros(200);
+        Some(self.begin.elapsed())
+            .filter(|time| *time > OFTEN)
+            .map_or(Duration::ZERO, |time| (time / 4).min(OFTEN * 5))
     }
 }
 
@@ -370,33 +430,43 @@ fn prefer_this_thread() {
     }
 }
 
-/// Whether and how a thread has stopped.
+/// Whether and how a thread has stopped or ended.
 fn stopped(id: pid_t) -> Option<Stop> {
-    waited(id, libc::__WALL | libc::WNOHANG).map(|(_, stop)| stop)
+    let mut status: c_int = 0;
+    // SAFETY: the call writes only to `status`, which is a local variable.
+    let waited = unsafe { libc::waitpid(id, &raw mut status, libc::__WALL | libc::WNOHANG) };
+    match waited {
+        0 => None,
+        _ if waited < 0 || !libc::WIFSTOPPED(status) => Some(Stop::Gone),
+        _ => Some(stop(status >> 8)),
+    }
+}
+
+/// A thread that this thread traces and that has stopped since the last look. Ends of threads are left alone: of the
+/// end of the target its parent is to know.
+fn any_stopped() -> Option<(pid_t, Stop)> {
+    let options = libc::WSTOPPED | libc::WNOHANG | libc::__WALL | libc::__WNOTHREAD;
+    // SAFETY: the structure consists of plain numbers and pointers, so all zeroes are a valid value.
+    let mut about: libc::siginfo_t = unsafe { std::mem::zeroed() };
+    // SAFETY: the call writes only to `about`, which is a local variable of the type that it fills.
+    let result = unsafe { libc::waitid(libc::P_ALL, 0, &raw mut about, options) };
+    // SAFETY: `waitid` fills these two fields, and they are zero if it finds no thread.
+    let (id, status) = unsafe { (about.si_pid(), about.si_status()) };
+    (result == 0 && id != 0).then(|| (id, stop(status)))
+}
+
+/// The kind of a stop, by the event above the signal's number.
+fn stop(status: c_int) -> Stop {
+    match (status >> 8, status & 0xff) {
+        (libc::PTRACE_EVENT_STOP, _) => Stop::Interrupted,
+        (_, signal) if signal == libc::SIGTRAP | 0x80 => Stop::Kernel,
+        (_, signal) => Stop::Signal(signal),
+    }
 }
 
 /// Interrupts a thread that is traced and runs; false if it has ended.
 fn interrupt(id: pid_t) -> bool {
     call(libc::PTRACE_INTERRUPT, id, 0, 0).is_ok()
-}
-
-fn waited(id: pid_t, options: c_int) -> Option<(pid_t, Stop)> {
-    let mut status: c_int = 0;
-    // SAFETY: the call writes only to `status`, which is a local variable.
-    let waited = unsafe { libc::waitpid(id, &raw mut status, options) };
-    if waited == 0 {
-        return None;
-    }
-    if waited < 0 || !libc::WIFSTOPPED(status) {
-        return Some((waited, Stop::Gone));
-    }
-    let signal = libc::WSTOPSIG(status);
-    let stop = match status >> 16 {
-        libc::PTRACE_EVENT_STOP => Stop::Interrupted,
-        _ if signal == libc::SIGTRAP | 0x80 => Stop::Kernel,
-        _ => Stop::Signal(signal),
-    };
-    Some((waited, stop))
 }
 
 fn call(request: libc::c_uint, id: pid_t, address: usize, data: usize) -> io::Result<()> {

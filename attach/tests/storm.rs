@@ -221,6 +221,46 @@ fn foreign(attachment: &Attachment, chance: &mut Chance) -> Vec<(Function, Wish)
     wishes
 }
 
+/// Checks that the function of an inserted call has been called as often as the attachment says, or more often since.
+fn assert_inserted(target: &mut Target, attachment: &Attachment, before: u64, is_hot: bool) {
+    let (calls, _) = attachment.inserted(&one(attachment, "large"));
+    let sum = sum_of_calls(target) - before;
+    assert!(sum == calls || is_hot && sum > calls, "{calls} inserted calls, the sum is {sum}");
+}
+
+/// Checks the figures of the counted functions against the numbers that the target has counted itself: before they
+/// were attached to, after that, and now.
+fn assert_counts(
+    target: &mut Target,
+    attachment: &Attachment,
+    counted: &[usize],
+    (before, after, least): (&[u64], &[u64], &[u64]),
+    (threads, is_hot): (u64, bool),
+    spent: &mut Spent,
+) {
+    for (point, number) in counted.iter().enumerate() {
+        let figures = attachment.figures(point).expect("figures");
+        let most = spent.on("asking", || truth(target));
+        // Calls may have been counted whose function has not begun yet, and children that were forked earlier
+        // are not patched.
+        let slack = if is_hot { threads + 32 } else { 0 };
+        let (low, high) = (least[*number] - after[*number], most[*number] - before[*number] + slack);
+        let name = COUNTED[*number];
+        assert!(
+            (low.saturating_sub(slack)..=high).contains(&figures.calls),
+            "{name}: {low} {} {high}",
+            figures.calls
+        );
+        let timed = figures.ticks.as_ref().map_or(0, thalweg_attach::Histogram::count);
+        assert!(timed + figures.not_timed <= figures.calls + slack, "{name}: {timed} of {}", figures.calls);
+        for (argument, values) in &figures.arguments {
+            // The figures are read one after the other, while the program goes on.
+            let range = figures.calls.saturating_sub(slack)..=if is_hot { high } else { figures.calls };
+            assert!(range.contains(&values.count()), "{name}: {argument:?}: {} {range:?}", values.count());
+        }
+    }
+}
+
 /// One cycle: attaches, changes, undoes some of the changes, and detaches, while the target works or before
 /// and after it works.
 fn cycle(target: &mut Target, threads: u64, chance: &mut Chance, is_hot: bool, spent: &mut Spent) {
@@ -253,10 +293,17 @@ fn cycle(target: &mut Target, threads: u64, chance: &mut Chance, is_hot: bool, s
     if sets {
         assert_eq!(attachment.set_variable("level", 9), Ok(3));
     }
+    let is_there = |name: &str| counted.iter().any(|number| COUNTED[*number] == name);
+    let inserts = chance.one_in(3) && !is_there("large");
+    let called_before = sum_of_calls(target);
+    if inserts {
+        let (called, place) = (one(&attachment, "called"), one(&attachment, "large"));
+        spent.on("inserting", || attachment.insert(&called, Some(&[1]), &place)).expect("inserted");
+    }
     if !is_hot {
         assert_eq!(target.ask("begin"), "begun");
     }
-    if chance.one_in(3) {
+    if !inserts && chance.one_in(3) {
         let (called, place) = (one(&attachment, "called"), one(&attachment, "safe_point"));
         let before = sum_of_calls(target);
         let call = || attachment.call(&called, &[3], &[place], Duration::from_secs(60));
@@ -268,26 +315,9 @@ fn cycle(target: &mut Target, threads: u64, chance: &mut Chance, is_hot: bool, s
         spent.on("ending", || assert_right(target));
     }
     let least = spent.on("asking", || truth(target));
-    for (point, number) in counted.iter().enumerate() {
-        let figures = attachment.figures(point).expect("figures");
-        let most = spent.on("asking", || truth(target));
-        // Calls may have been counted whose function has not begun yet, and children that were forked earlier
-        // are not patched.
-        let slack = if is_hot { threads + 32 } else { 0 };
-        let (low, high) = (least[*number] - after[*number], most[*number] - before[*number] + slack);
-        let name = COUNTED[*number];
-        assert!(
-            (low.saturating_sub(slack)..=high).contains(&figures.calls),
-            "{name}: {low} {} {high}",
-            figures.calls
-        );
-        let timed = figures.ticks.as_ref().map_or(0, thalweg_attach::Histogram::count);
-        assert!(timed + figures.not_timed <= figures.calls + slack, "{name}: {timed} of {}", figures.calls);
-        for (argument, values) in &figures.arguments {
-            // The figures are read one after the other, while the program goes on.
-            let range = figures.calls.saturating_sub(slack)..=if is_hot { high } else { figures.calls };
-            assert!(range.contains(&values.count()), "{name}: {argument:?}: {} {range:?}", values.count());
-        }
+    assert_counts(target, &attachment, &counted, (&before, &after, &least), (threads, is_hot), spent);
+    if inserts {
+        assert_inserted(target, &attachment, called_before, is_hot);
     }
     if chance.one_in(4) && !wishes.is_empty() {
         attachment.remove(chance.below(wishes.len() as u64) as usize).expect("removed");

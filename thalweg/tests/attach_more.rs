@@ -6,7 +6,7 @@ mod attached;
 use std::io::{BufReader, Write};
 use std::process::{Child, Command, Stdio};
 
-use attached::{Target, compiled, ran, text, thalweg, until};
+use attached::{Target, built, compiled, ran, spawned, started, text, thalweg, until};
 
 /// The objects that the command printed, each of a function.
 fn objects(stdout: &[u8]) -> Vec<serde_json::Value> {
@@ -161,6 +161,161 @@ fn what_is_undone_is_recorded() {
         text(&ran(folder.path(), &["events", "undone-hot", "--json"]).stdout).contains(why)
     });
     assert_event(folder.path(), "undone-hot", &["\"undo\"", "set-var level=5", "attach-guard"]);
+}
+
+/// What a killed process and its guard have left is recorded, too, when `thalweg detach` undoes it.
+#[test]
+fn what_detach_undoes_is_recorded() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let target = Target::start(folder.path(), "1");
+    let (pid, code) = (target.pid(), target.code());
+    let mut attaching = starts(folder.path(), &["attach", &pid, "--count", "work"]);
+    until("it attaches", || target.code() != code);
+    let children = format!("/proc/{0}/task/{0}/children", attaching.id());
+    let guard = std::fs::read_to_string(children).expect("children");
+    assert!(Command::new("kill").args(["-9", guard.trim()]).status().expect("kill starts").success());
+    attaching.kill().expect("it is killed");
+    attaching.wait().expect("it ends");
+    assert!(target.attached());
+    let detached = ran(folder.path(), &["detach", &pid]);
+    assert!(detached.status.success(), "{}", text(&detached.stderr));
+    assert!(target.code() == code);
+    assert_event(folder.path(), "undone-hot", &["command_adopted", "\"undo\"", "\"work\"", "thalweg detach"]);
+    let why = "put back: the process that attached before was killed";
+    assert_event(folder.path(), "undone-hot", &["command_answered", why]);
+
+    // What the attaching process itself undoes is recorded in its own space.
+    let attaching = starts(folder.path(), &["attach", &pid, "--count", "work"]);
+    until("it attaches", || target.code() != code);
+    assert!(ran(folder.path(), &["detach", &pid]).status.success());
+    assert!(attaching.wait_with_output().expect("it ends").status.success());
+    let undone = text(&ran(folder.path(), &["events", "undone-hot", "--json"]).stdout);
+    assert_eq!(undone.matches("command_adopted").count(), 1, "{undone}");
+}
+
+/// A function is replaced, and a call is inserted at another; both are settings, with leases, and are undone.
+#[test]
+fn functions_are_replaced_and_calls_inserted() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let library = built(folder.path(), "storm_kept", &["-O2", "-shared", "-fPIC"]);
+    let mut target = started(built(folder.path(), "user", &["-O2", "-ldl"]));
+    assert_eq!(target.ask(&format!("load {}", library.display())), "loaded");
+    let (pid, code) = (target.pid(), target.code());
+    let what = ["--replace", "kept=instead", "--insert", "libc.so.6:puts=called(3)", "--keep"];
+    let attaching = starts(folder.path(), &[&["attach", &pid], &what[..]].concat());
+    until("it is replaced", || target.ask("kept 10") == "kept 72");
+    let get = |name: &str| {
+        let all = text(&ran(folder.path(), &["get", "attach-user", "--json"]).stdout);
+        all.lines().find(|line| line.contains(name)).map(str::to_owned).unwrap_or_default()
+    };
+    until("the call is inserted", || !get("insert/libc.so.6:puts.on").is_empty());
+    assert_eq!((target.ask("calls 1"), target.ask("calls 1")), ("called".to_owned(), "called".to_owned()));
+    let set = |name: &str, more: &[&str]| {
+        ran(folder.path(), &[&["set", "attach-user", name, "0"], more].concat()).status.success()
+    };
+    // The command takes leases from its first look at the settings on.
+    until("it takes a lease", || set("replace/kept.on", &["--for", "300ms"]));
+    until("it is replaced no more", || target.ask("kept 10") == "kept 52");
+    until("the lease is over", || target.ask("kept 10") == "kept 72");
+    assert!(set("insert/libc.so.6:puts.on", &[]));
+    until("the change was adopted", || {
+        let events = text(&ran(folder.path(), &["events", "attach-user", "--json"]).stdout);
+        events.lines().any(|line| line.contains("setting_adopted") && line.contains("puts.on"))
+    });
+    assert_eq!(target.ask("calls 1"), "called");
+    assert!(ran(folder.path(), &["detach", &pid]).status.success());
+    let output = attaching.wait_with_output().expect("it ends");
+    let stderr = text(&output.stderr);
+    assert!(output.status.success(), "{stderr}");
+    assert!(output.stdout.is_empty(), "no table, since nothing is counted: {}", text(&output.stdout));
+    assert!(stderr.contains("calls of kept go to instead"), "{stderr}");
+    assert!(stderr.contains("called was called 2 times before libc.so.6:puts"), "{stderr}");
+    assert_eq!(target.ask("kept 10"), "kept 52");
+    assert!(!target.attached() && target.code() == code);
+    for parts in [
+        ["command_adopted", "\"insert\"", "libc.so.6:puts=called(3)"],
+        ["command_adopted", "\"undo\"", "replace kept=instead"],
+        ["command_answered", "calls of kept go to kept again: the attachment was ended", ""],
+        ["command_answered", "nothing to put back, since it was not so any more", ""],
+    ] {
+        assert_event(folder.path(), "attach-user", &parts);
+    }
+}
+
+/// What a call has done is undone by another one: before detaching, or by the guard after a kill.
+#[test]
+fn calls_are_undone_by_calls() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let library = built(folder.path(), "inserted", &["-O2", "-shared", "-fPIC"]);
+    let program = built(folder.path(), "inserting", &["-O2", "-ldl", "-pthread"]);
+    let mut target = spawned(Command::new(program).arg(library));
+    let pid = target.pid();
+    let what = ["--call", "seen(5, 0, 0, 0, 0, 0)", "--undo", "seen(-5, 0, 0, 0, 0, 0)"];
+    let attach = |target: &mut Target, keep: &[&str], called: &str| {
+        let attaching = starts(folder.path(), &[&["attach", &pid], &what[..], keep].concat());
+        // The call is made when the program reads the next line.
+        until("it is called", || target.ask("state") == called);
+        attaching
+    };
+    let mut attaching = attach(&mut target, &["--keep"], "state 1 5 0.0");
+    let mut detaching = starts(folder.path(), &["detach", &pid]);
+    until("it is undone", || target.ask("state") == "state 2 0 0.0");
+    until("it has ended", || attaching.try_wait().expect("a status").is_some());
+    assert!(detaching.wait().expect("it ends").success() && !target.attached());
+    let stderr = text(&attaching.wait_with_output().expect("it ends").stderr);
+    assert!(stderr.matches("seen returned ").count() == 2, "{stderr}");
+    assert_event(
+        folder.path(),
+        "attach-inserting",
+        &["command_adopted", "\"undo\"", "seen(-5, 0, 0, 0, 0, 0)"],
+    );
+    assert_event(folder.path(), "attach-inserting", &["command_answered", "the attachment was ended"]);
+
+    let mut attaching = attach(&mut target, &[], "state 3 5 0.0");
+    std::thread::sleep(std::time::Duration::from_millis(300));
+    attaching.kill().expect("it is killed");
+    attaching.wait().expect("it ends");
+    until("the guard undoes it", || target.ask("state") == "state 4 0 0.0");
+    until("the guard has detached", || target.ask("state") == "state 4 0 0.0" && !target.attached());
+    until("the guard has recorded it", || {
+        text(&ran(folder.path(), &["ls"]).stdout).contains("undone-inserting")
+    });
+    until("the record is there", || {
+        let events = text(&ran(folder.path(), &["events", "undone-inserting", "--json"]).stdout);
+        events.contains("called: the process that attached was killed")
+    });
+    assert_event(folder.path(), "undone-inserting", &["\"undo\"", "seen(-5, 0, 0, 0, 0, 0)", "attach-guard"]);
+}
+
+/// Functions with names in any script are listed, found by patterns, and counted.
+#[test]
+fn names_may_be_in_any_script() {
+    const NAMES: [&str; 5] = ["größe", "число", "数える", "عدد", "गिनती"];
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut target = started(built(folder.path(), "scripts", &["-O2"]));
+    let (pid, code) = (target.pid(), target.code());
+    let functions = |pattern: &str| {
+        let listed = ran(folder.path(), &["functions", &pid, pattern, "--json"]);
+        let names = objects(&listed.stdout).into_iter().map(|object| object["readable"].clone());
+        names.filter_map(|name| name.as_str().map(str::to_owned)).collect::<Vec<_>>()
+    };
+    for (name, pattern) in NAMES.iter().zip(["gr?ße", "чи*", "数*る", "*دد", "गि*ती"]) {
+        assert_eq!(functions(pattern), [*name], "{pattern}");
+        assert_eq!(functions(name), [*name]);
+    }
+    let table = text(&ran(folder.path(), &["functions", &pid, "scripts:*"]).stdout);
+    assert!(NAMES.iter().all(|name| table.contains(name)), "{table}");
+    let counts: Vec<&str> = NAMES.iter().flat_map(|name| ["--count", *name]).collect();
+    let attaching = starts(folder.path(), &[&["attach", &pid, "--json"], &counts[..]].concat());
+    until("it attaches", || target.code() != code);
+    assert_eq!((target.ask("x"), target.ask("x")), ("15".to_owned(), "15".to_owned()));
+    assert!(ran(folder.path(), &["detach", &pid]).status.success());
+    let counted = objects(&attaching.wait_with_output().expect("it ends").stdout);
+    assert_eq!(counted.len(), NAMES.len());
+    for (object, name) in counted.iter().zip(NAMES) {
+        assert_eq!((object["function"].as_str(), object["calls"].as_u64()), (Some(name), Some(2)));
+    }
+    assert!(target.code() == code);
 }
 
 /// Where there is no debugging information, the types are those that a pack declares.

@@ -1,12 +1,14 @@
-//! Ordered calls: a function is called once, by a thread of the target that enters a given function.
+//! Ordered calls: a function is called once, by a thread of the target that enters a given function; and inserted
+//! calls, which are made at each entry.
 
-use super::{Attachment, Point, chosen, overlap};
+use super::{Added, Attachment, Point, chosen, overlap};
 use crate::error::Error;
 use crate::memory::Record;
 use crate::modules::Function;
+use crate::restore::INSERTED_BYTES;
 use crate::stub;
 use crate::tracer::{Stopped, Waited, traced};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 impl Attachment {
     /// Calls a function once, in the first thread that enters one of the functions `at` from outside the
@@ -65,7 +67,7 @@ impl Attachment {
         }
         let modules: Vec<usize> = beginnings.iter().map(|(place, _)| place.module_index).collect();
         self.make_room(&modules, 0)?;
-        let order = self.order(function, arguments)?;
+        let order = self.order(function, arguments, None)?;
         let mut patches = Vec::new();
         for (place, beginning) in &beginnings {
             let (neighbour, at, routines) = self.room(place.module_index)?;
@@ -163,7 +165,7 @@ impl Attachment {
     fn vector_registers(&self) -> Result<(u64, u64), Error> {
         let process = &self.process;
         let vectors = traced(|| {
-            let stopped = Stopped::one(process, process.pid())?;
+            let stopped = Stopped::one(process, process.via())?;
             let thread = stopped.threads.first().ok_or_else(|| Error::new("the target has ended"))?;
             thread.vectors().map_err(|error| Error::of("cannot read the target's registers", error))
         })?;
@@ -171,8 +173,70 @@ impl Attachment {
         Ok(((vectors.len() as u64).next_multiple_of(64) + 64, parts))
     }
 
-    /// Writes an order for a call.
-    fn order(&mut self, function: &Function, arguments: &[u64]) -> Result<u64, Error> {
+    /// Inserts a call: from now on, each thread that enters `at` from outside the called function's module, and
+    /// outside signal handlers, calls `function` before. The arguments of the call are those given, or those of
+    /// `at`. Within the call it is not made again.
+    ///
+    /// # Errors
+    /// The call cannot be inserted there.
+    pub fn insert(
+        &mut self,
+        function: &Function,
+        arguments: Option<&[u64]>,
+        at: &Function,
+    ) -> Result<Added, Error> {
+        let begin = Instant::now();
+        if function.is_chosen_at_start {
+            return Err(chosen(function));
+        }
+        let (_, beginning) = self.beginning(at)?;
+        self.make_room(&[at.module_index], 0)?;
+        let order = self.order(function, arguments.unwrap_or(&[]), Some(arguments.is_none()))?;
+        let (neighbour, place, routines) = self.room(at.module_index)?;
+        let stub = stub::caller(&at.name, place, &beginning, routines, order)?;
+        let address = neighbour.put(&stub)?;
+        let patch = self.patch(at, address, &stub)?;
+        self.memory.as_mut().expect("there is room").record(&[Record::Inserted { address: order }])?;
+        let stopped = self.apply(std::slice::from_ref(&patch))?;
+        self.others.push(patch);
+        self.inserted.push((at.address, order));
+        Ok(Added { stopped, took: begin.elapsed() })
+    }
+
+    /// How often the call that was inserted at a function was made, and how often it was left out, because too many
+    /// others were under way.
+    pub fn inserted(&self, at: &Function) -> (u64, u64) {
+        let order = self.inserted.iter().rfind(|(address, _)| *address == at.address);
+        let word = |offset| order.and_then(|(_, order)| self.process.read_word(order + offset).ok());
+        (word(80).unwrap_or(0), word(120).unwrap_or(0))
+    }
+
+    /// Switches off what replaces a function, or is inserted at it, or switches it on again.
+    ///
+    /// # Errors
+    /// There is no such change, or the target's code has changed.
+    pub fn switch(&mut self, function: &Function, on: bool) -> Result<Added, Error> {
+        let begin = Instant::now();
+        let found = self.others.iter().find(|patch| patch.address == function.address);
+        let Some(patch) = found else {
+            return Err(Error::new(format!("nothing replaces `{}`", function.name)));
+        };
+        let patch = std::slice::from_ref(patch);
+        let stopped = match on {
+            true => self.swap(patch, |patch| (&patch.old, &patch.new), true)?,
+            false => self.take_back(patch)?,
+        };
+        Ok(Added { stopped, took: begin.elapsed() })
+    }
+
+    /// Writes an order for a call. That of an inserted call has more room; the call gets the arguments of the
+    /// function that is entered if that is so.
+    fn order(
+        &mut self,
+        function: &Function,
+        arguments: &[u64],
+        inserted: Option<bool>,
+    ) -> Result<u64, Error> {
         if arguments.len() > 6 {
             return Err(Error::new("a call has six arguments at most"));
         }
@@ -188,8 +252,12 @@ impl Attachment {
         words[9] = module.end;
         (words[11], words[12]) = (room, parts);
         words[13] = self.gadgets.restorer;
-        let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
-        let at = self.memory.as_mut().expect("there is room").private(128)?;
+        words[14] = inserted.map_or(0, |has_arguments| 1 + u64::from(has_arguments));
+        let mut bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+        if inserted.is_some() {
+            bytes.resize(INSERTED_BYTES as usize, 0);
+        }
+        let at = self.memory.as_mut().expect("there is room").private(bytes.len() as u64)?;
         self.process.write(at, &bytes).map_err(|error| Error::of("cannot write to the target", error))?;
         Ok(at)
     }

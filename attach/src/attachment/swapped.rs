@@ -56,7 +56,7 @@ impl Attachment {
                             .map_err(|error| Error::of("cannot write the target's code", error))?;
                     }
                 }
-                Ok(Some(stopped.lasts()))
+                Ok(Some(stopped.released()))
             })?;
             if let Some(stopped) = done {
                 return Ok(stopped);
@@ -87,22 +87,22 @@ fn cleared(process: &Process, stopped: &mut Stopped, patches: &[Patch]) -> Resul
 /// The threads that stand in the bytes to be changed, or will return there, and that cannot be moved. If there
 /// are none, the others are moved.
 fn hindering(process: &Process, stopped: &Stopped, patches: &[Patch]) -> Result<Vec<i32>, Error> {
-    let stacks = Stacks::of(process);
+    let positions = stopped.positions()?;
+    let stacks = Stacks::of(process, &positions);
     let within = |place: u64| {
         patches.iter().find(|patch| place > patch.address && place < patch.address + patch.new.len() as u64)
     };
     let (mut moves, mut hinder) = (Vec::new(), Vec::new());
-    for thread in &stopped.threads {
-        let registers = thread.position()?;
+    for (thread, registers) in stopped.threads.iter().zip(&positions) {
         let is_later = stacks
-            .interrupted(&registers)
+            .interrupted(registers)
             .is_none_or(|places| places.into_iter().any(|place| within(place).is_some()));
         let place = within(registers.rip);
         let new = place.map(|patch| patch.places.iter().find(|(old, _)| *old == registers.rip));
         match new {
             _ if is_later => hinder.push(thread.id),
             Some(None) => hinder.push(thread.id),
-            Some(Some((_, new))) => moves.push((thread, Registers { rip: *new, ..registers })),
+            Some(Some((_, new))) => moves.push((thread, Registers { rip: *new, ..*registers })),
             None => {}
         }
     }

@@ -6,7 +6,8 @@ use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
-use code::code_of;
+#[allow(unused_imports, reason = "only some tests read the code of other processes")]
+pub(crate) use code::code_of;
 
 /// Compiles one of `tests/programs` with these options; `None` where there is no compiler.
 #[allow(dead_code, reason = "a test may compile its programs itself")]

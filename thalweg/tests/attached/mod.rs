@@ -118,8 +118,12 @@ pub(crate) fn until(what: &str, mut holds: impl FnMut() -> bool) {
 
 /// Starts a program of the crate `attach` that takes no arguments.
 pub(crate) fn started(program: PathBuf) -> Target {
-    let mut child =
-        Command::new(program).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("it starts");
+    spawned(&mut Command::new(program))
+}
+
+/// Starts a command that prints `ready`.
+pub(crate) fn spawned(command: &mut Command) -> Target {
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("it starts");
     let input = child.stdin.take().expect("a pipe");
     let output = BufReader::new(child.stdout.take().expect("a pipe"));
     let mut target = Target { child, input, output };

@@ -1,9 +1,9 @@
-//! The settings of an attachment, for `thalweg set` and tuners: points on or off, and the values of changed
-//! arguments and variables. A change with a lease is undone when the lease ends.
+//! The settings of an attachment, for `thalweg set` and tuners: points, replaced functions and inserted calls on or
+//! off, and the values of changed arguments and variables. A change with a lease is undone when the lease ends.
 
 use std::collections::HashSet;
 
-use thalweg_attach::{Attachment, Point, Scale};
+use thalweg_attach::{Attachment, Function, Point, Scale};
 use thalweg_space::{Setting, SettingSpec, Space};
 
 use super::kept::Columns;
@@ -28,6 +28,7 @@ enum What {
     OneIn(usize),
     Argument(usize),
     Variable(String),
+    Switch(Function),
 }
 
 impl Held {
@@ -77,6 +78,13 @@ impl Held {
             SettingSpec { name: &of_variable, doc, default: value, ..SettingSpec::PLAIN },
             What::Variable(name.to_owned()),
         );
+    }
+
+    /// The setting of what replaces a function or is inserted at it: `replace/NAME.on`, `insert/NAME.on`.
+    pub(super) fn switch(&mut self, space: &Space, name: &str, function: &Function) {
+        let doc = "Whether the function is replaced, or the call made";
+        let spec = SettingSpec { name, doc, default: 1, ..SettingSpec::SWITCH };
+        self.add(space, spec, What::Switch(function.clone()));
     }
 
     fn add(&mut self, space: &Space, spec: SettingSpec<'_>, what: What) {
@@ -137,6 +145,7 @@ impl What {
                 let bits = Value::Whole(signed).bits(form).or(Value::Whole(i128::from(value)).bits(form))?;
                 attachment.set_argument(*point, bits).map(drop)
             }
+            What::Switch(function) => attachment.switch(function, value != 0).map(drop),
             What::Variable(name) => attachment.set_variable(name, signed).map(drop),
         };
         done.map_err(|error| error.to_string())

@@ -24,7 +24,7 @@ use thalweg_host::amount::time;
 use self::children::Children;
 use self::shown::Shown;
 use self::types::Signatures;
-use self::wishes::{CallText, FromText, Pair, SetText, WhenText};
+use self::wishes::{CallText, FromText, InsertText, Pair, SetText, WhenText};
 use crate::Terminal;
 use crate::commands::scope::sleep;
 use crate::failure::Failure;
@@ -52,15 +52,19 @@ Examples:
   thalweg attach 4242 --time read --for 10s --json
   # one arena from now on
   thalweg attach 4242 --call 'mallopt(M_ARENA_MAX, 1)'
+  # one arena until Ctrl-C, eight from then on
+  thalweg attach 4242 --call 'mallopt(M_ARENA_MAX, 1)' --undo 'mallopt(M_ARENA_MAX, 8)'
   # writes of 4096 bytes, until Ctrl-C
   thalweg attach 4242 --set-arg write:2=4096
+  # call checkpoint(1) before each flush
+  thalweg attach shop --insert 'flush=checkpoint(1)'
   # start a program and attach to it
   thalweg attach --count malloc -- ./shop --port 80
   # what is attached to
   thalweg attach --list
 
 The program needs no preparation: its functions' beginnings are replaced by jumps while its threads are stopped, for about a \
-millisecond. Everything is taken back when this ends, also when it is killed; what was called stays called.";
+millisecond. Everything is taken back when this ends, also when it is killed; what was called stays called, unless --undo says how to undo it.";
 
 /// Functions in which threads wait or call the kernel; a call that the user asks for is made where a thread
 /// enters one of them, unless `--at` names another function.
@@ -145,9 +149,15 @@ pub(crate) struct Arguments {
     /// Let calls of a library's function go to another function.
     #[arg(long, value_name = "FUNCTION=OTHER", value_parser = wishes::pair)]
     replace: Vec<Pair>,
+    /// Call a function each time that another one is entered, with integers or with the arguments of that one.
+    #[arg(long, value_name = "FUNCTION=OTHER[(…)]", value_parser = wishes::insert)]
+    insert: Vec<InsertText>,
     /// Call a function once, with integers, in a thread that enters a function in which threads wait.
     #[arg(long, value_name = "FUNCTION(…)", value_parser = wishes::call)]
     call: Vec<CallText>,
+    /// Call a function before detaching, to undo what --call has done; its conditions are the same.
+    #[arg(long, value_name = "FUNCTION(…)", value_parser = wishes::call, requires = "call")]
+    undo: Vec<CallText>,
     /// Make the function call of --call in a thread that enters this function.
     #[arg(long, value_name = "FUNCTION", requires = "call")]
     at: Vec<String>,
@@ -357,6 +367,9 @@ impl Session<'_, '_> {
             let mut shown = None;
             let result = self.run(&mut attachment, child.as_deref_mut(), output, &mut shown);
             let (is_replaced, is_alive) = (attachment.runs_another_program(), attachment.is_alive());
+            if let Some(shown) = shown.as_mut().filter(|_| is_alive) {
+                self.undo(&mut attachment, shown);
+            }
             let restored = attachment.detach().map_err(Failure::usage)?;
             if let Some(shown) = shown.filter(|_| is_alive) {
                 shown.undone(&restored, self.reason());
@@ -433,10 +446,14 @@ impl Session<'_, '_> {
         self.act(attachment, shown)?;
         let waits =
             !(arguments.count.is_empty() && arguments.time.is_empty() && arguments.callers.is_empty());
-        if wishes.is_empty() && !waits && arguments.set_var.is_empty() && arguments.replace.is_empty() {
+        let acts = !(arguments.set_var.is_empty()
+            && arguments.replace.is_empty()
+            && arguments.insert.is_empty()
+            && arguments.undo.is_empty());
+        if wishes.is_empty() && !waits && !acts {
             if arguments.call.is_empty() {
                 return Err(Failure::Usage(
-                    "say what to do: --count, --time, --callers, --set-arg, --set-var, --replace or --call"
+                    "say what to do: --count, --time, --callers, --set-arg, --set-var, --replace, --insert or --call"
                         .to_owned(),
                 ));
             }
@@ -474,13 +491,47 @@ impl Session<'_, '_> {
             let back = format!("calls of {0} go to {0} again", pair.left);
             let done = format!("replace {}={}", pair.left, pair.right);
             shown.ends(attachment, function.address, done, back);
+            shown.switch("replace", &pair.left, &function);
+        }
+        for insert in &arguments.insert {
+            let (at, function) = (one(attachment, &insert.at)?, one(attachment, &insert.function)?);
+            let values = insert.arguments.as_ref();
+            let values =
+                values.map(|values| values.iter().map(|value| wishes::register(*value)).collect::<Vec<_>>());
+            attachment.insert(&function, values.as_deref(), &at).map_err(Failure::usage)?;
+            print_stderr!("{} is called before each {}", insert.function, insert.at);
+            shown.done("insert", &insert.to_string(), "from now on");
+            let back = format!("{} is no longer called before {}", insert.function, insert.at);
+            shown.ends(attachment, at.address, format!("insert {insert}"), back);
+            shown.switch("insert", &insert.at, &at);
         }
         for call in &arguments.call {
             let result = self.call(attachment, call)?;
             print_stderr!("{} returned {result}", call.function);
             shown.done("call", &call.to_string(), &format!("returned {result}"));
         }
+        let places = if arguments.at.is_empty() { SAFE_POINTS.join(",") } else { arguments.at.join(",") };
+        for undo in &arguments.undo {
+            let function = one(attachment, &undo.function)?;
+            let call = CallText { function: function.name, ..undo.clone() };
+            shown.ends_by_call(attachment, format!("{}\t0\t{places}\t{call}", function.module));
+        }
         Ok(())
+    }
+
+    /// Makes the calls that undo what others have done, in the reverse order.
+    fn undo(&self, attachment: &mut Attachment, shown: &mut Shown) {
+        // The guard is not to make these calls again.
+        shown.ends_by_no_call(attachment);
+        for undo in self.arguments.undo.iter().rev() {
+            match self.call(attachment, undo) {
+                Ok(result) => {
+                    print_stderr!("{} returned {result}", undo.function);
+                    shown.done("undo", &undo.to_string(), &format!("returned {result}: {}", self.reason()));
+                }
+                Err(failure) => print_stderr!("{undo} was not called: {}", failure.text()),
+            }
+        }
     }
 
     /// Shows the figures again and again until the attachment ends.
@@ -528,9 +579,23 @@ impl Session<'_, '_> {
                 }
             }
             if is_over {
-                return Ok(());
+                return self.inserted(attachment);
             }
         }
+    }
+
+    /// Says how often inserted calls were made.
+    fn inserted(&self, attachment: &Attachment) -> Result<(), Failure> {
+        for insert in self.arguments.insert.iter().filter(|_| attachment.is_alive()) {
+            let (calls, left_out) = attachment.inserted(&one(attachment, &insert.at)?);
+            let calls = crate::units::counted(calls, "time");
+            let more = match left_out {
+                0 => String::new(),
+                more => format!(", and {} left out while 64 others were under way", count(more)),
+            };
+            print_stderr!("{} was called {calls} before {}{more}", insert.function, insert.at);
+        }
+        Ok(())
     }
 
     /// Attaches to functions of libraries that the program has loaded since the last look, if the patterns
@@ -648,6 +713,7 @@ fn list(is_json: bool, output: &mut Output) -> Result<(), Failure> {
 pub(crate) fn detach(arguments: &Detach) -> Result<(), Failure> {
     let pid = found(&arguments.process)?;
     let restored = thalweg_attach::detach(pid).map_err(Failure::usage)?;
+    undone::by_detach(pid, &restored.put_back);
     print_stderr!(
         "process {pid} is as it was before: {} taken back",
         crate::units::counted(restored.changes as u64, "change")
@@ -685,6 +751,7 @@ pub(crate) fn functions(arguments: &Functions, terminal: Terminal) -> Result<(),
 pub(crate) fn guard(arguments: &Guard) -> Result<(), Failure> {
     let target = Identity { pid: arguments.pid, start: arguments.start };
     let (restored, note) = thalweg_attach::guard(target, std::io::stdin()).map_err(Failure::usage)?;
-    undone::by_guard(target.pid, &restored, &note);
-    thalweg_tune::library::put_back(target.pid, &note).map(|_| ()).map_err(Failure::Usage)
+    let called = thalweg_tune::library::put_back(target.pid, &note);
+    undone::by_guard(target.pid, &restored, &note, called.is_ok());
+    called.map(|_| ()).map_err(Failure::Usage)
 }

@@ -4,7 +4,9 @@
 use std::time::Instant;
 
 use serde_json::json;
-use thalweg_attach::{Argument, Attachment, Figures, Histogram, Restored, Scale, Unrecorded, Which, Wish};
+use thalweg_attach::{
+    Argument, Attachment, Figures, Function, Histogram, Restored, Scale, Unrecorded, Which, Wish,
+};
 use thalweg_probe::kinds::{Counted, Gauged};
 use thalweg_space::{Clock, Command, KindId, Site, Space, SpaceOptions, Writer};
 
@@ -176,6 +178,19 @@ impl Shown {
         attachment.note(&self.changes.note());
     }
 
+    /// Notes a call that undoes what another one has done, for the guard.
+    pub(super) fn ends_by_call(&mut self, attachment: &mut Attachment, line: String) {
+        self.changes.calls.insert(0, line);
+        attachment.note(&self.changes.note());
+    }
+
+    /// Lets the guard make no such call any more.
+    pub(super) fn ends_by_no_call(&mut self, attachment: &mut Attachment) {
+        if !std::mem::take(&mut self.changes.calls).is_empty() {
+            attachment.note(&self.changes.note());
+        }
+    }
+
     /// Records the end of the changes, and why they ended.
     pub(super) fn undone(&self, restored: &Restored, why: &str) {
         self.changes.undone(&self.space, self.pid, restored, why);
@@ -184,6 +199,11 @@ impl Shown {
     /// Makes a setting for a variable that was set, so that other programs can set the variable, too.
     pub(super) fn variable(&mut self, name: &str, value: i128) {
         self.held.variable(&self.space, name, value as u64);
+    }
+
+    /// Makes a setting that switches off what replaces a function or is inserted at it.
+    pub(super) fn switch(&mut self, kind: &str, name: &str, function: &Function) {
+        self.held.switch(&self.space, &format!("{kind}/{name}.on"), function);
     }
 
     /// Applies settings that were changed in the space.
@@ -287,6 +307,9 @@ impl Shown {
                 output.line(&self.object(point, seconds).to_string())?;
             }
             return output.flush();
+        }
+        if self.points.is_empty() {
+            return Ok(());
         }
         if of_process {
             let name = self.space.path().file_name().unwrap_or_default().to_string_lossy();

@@ -3,9 +3,10 @@
 //!
 //! The attaching process records what it undoes itself. If it was killed, its guard undoes the changes, and
 //! records them in a space of its own, `undone-PROGRAM`; the changes' names come from the note that the
-//! attaching process gave the guard.
+//! attaching process gave the guard. What both have left is recorded by the attachment or the `thalweg detach` that
+//! undoes it.
 
-use thalweg_attach::{Attachment, Restored};
+use thalweg_attach::{Attachment, Options, Restored};
 use thalweg_space::{Command, Space, SpaceOptions};
 
 use super::shown::TOOL;
@@ -14,6 +15,7 @@ use super::shown::TOOL;
 const HEAD: &str = "changes by thalweg attach";
 /// The name of the guard in the audit of a space.
 const GUARD: &str = "thalweg attach-guard";
+const DETACH: &str = "thalweg detach";
 
 /// A change that ends with the attachment.
 struct Change {
@@ -27,11 +29,16 @@ struct Change {
 
 /// The changes of an attachment.
 #[derive(Default)]
-pub(super) struct Changes(Vec<Change>);
+pub(super) struct Changes {
+    list: Vec<Change>,
+    /// Calls that undo what others have done, as `thalweg_tune::library::put_back` reads them: the module, 0, the
+    /// functions at which the call may be made, and the call.
+    pub(super) calls: Vec<String>,
+}
 
 impl Changes {
     pub(super) fn add(&mut self, address: u64, done: String, back: String) {
-        self.0.push(Change { address, done, back });
+        self.list.push(Change { address, done, back });
     }
 
     /// The text for the guard.
@@ -39,7 +46,8 @@ impl Changes {
         let line = |change: &Change| {
             [format!("{:x}", change.address), change.done.clone(), change.back.clone()].join("\t")
         };
-        [HEAD.to_owned()].into_iter().chain(self.0.iter().map(line)).collect::<Vec<_>>().join("\n")
+        let lines = self.list.iter().map(line).chain(self.calls.iter().cloned());
+        [HEAD.to_owned()].into_iter().chain(lines).collect::<Vec<_>>().join("\n")
     }
 
     fn noted(note: &str) -> Option<Changes> {
@@ -49,15 +57,18 @@ impl Changes {
             Some(Change { address, done: parts.next()?.to_owned(), back: parts.next()?.to_owned() })
         };
         let mut lines = note.lines();
-        (lines.next() == Some(HEAD)).then(|| Changes(lines.filter_map(change).collect()))
+        let is_ours = lines.next() == Some(HEAD);
+        let (calls, list): (Vec<&str>, _) = lines.partition(|line| line.matches('\t').count() == 3);
+        let calls = calls.into_iter().map(str::to_owned).collect();
+        is_ours.then(|| Changes { list: list.into_iter().filter_map(change).collect(), calls })
     }
 
     /// Records which changes were undone, and why.
     pub(super) fn undone(&self, space: &Space, pid: i32, restored: &Restored, why: &str) {
-        for change in &self.0 {
+        for change in &self.list {
             let result = match restored.put_back.contains(&change.address) {
                 true => format!("{}: {why}", change.back),
-                false => format!("nothing to put back, since the program has another value: {why}"),
+                false => format!("nothing to put back, since it was not so any more: {why}"),
             };
             record(space, pid, &change.done, TOOL, &result);
         }
@@ -77,28 +88,43 @@ fn space_of(pid: i32) -> Option<Space> {
     Space::create(SpaceOptions { name, keep: true, ..SpaceOptions::default() }).ok()
 }
 
-/// Records what the guard has undone after the attaching process was killed.
-pub(super) fn by_guard(pid: i32, restored: &Restored, note: &str) {
-    let Some(Changes(mut changes)) = Changes::noted(note) else { return };
-    changes.retain(|change| restored.put_back.contains(&change.address));
-    let Some(space) = (!changes.is_empty()).then(|| space_of(pid)).flatten() else { return };
-    for change in &changes {
-        let result = format!("{}: the process that attached was killed", change.back);
-        record(&space, pid, &change.done, GUARD, &result);
+/// Records what the guard has undone after the attaching process was killed, also by calls if it could make them.
+pub(super) fn by_guard(pid: i32, restored: &Restored, note: &str, has_called: bool) {
+    let Some(Changes { mut list, calls }) = Changes::noted(note) else { return };
+    list.retain(|change| restored.put_back.contains(&change.address));
+    let has_any = !list.is_empty() || !calls.is_empty();
+    let Some(space) = has_any.then(|| space_of(pid)).flatten() else { return };
+    let why = "the process that attached was killed";
+    for change in &list {
+        record(&space, pid, &change.done, GUARD, &format!("{}: {why}", change.back));
+    }
+    let result = if has_called { "called" } else { "could not be called" };
+    for call in calls.iter().filter_map(|line| line.rsplit('\t').next()) {
+        record(&space, pid, call, GUARD, &format!("{result}: {why}"));
     }
 }
 
-/// Records what a killed process and its guard had left, and the next attachment has undone. Only the addresses
-/// of these changes are known.
+/// Records what a killed process and its guard had left, and the next attachment has undone.
 pub(super) fn left(space: &Space, attachment: &Attachment) {
-    let why = "put back: the process that attached before was killed";
-    let pid = attachment.target().pid;
-    for address in &attachment.left().put_back {
-        let name = match attachment.modules().at(*address) {
+    restored(space, attachment.target().pid, Some(attachment), &attachment.left().put_back, TOOL);
+}
+
+/// Records what a killed process and its guard had left, and `thalweg detach` has undone.
+pub(super) fn by_detach(pid: i32, put_back: &[u64]) {
+    let Some(space) = (!put_back.is_empty()).then(|| space_of(pid)).flatten() else { return };
+    // The process is opened anew, so that its functions have their names.
+    let attachment = Attachment::open(pid, Options { is_filtered: true, ..Options::default() }).ok();
+    restored(&space, pid, attachment.as_ref(), put_back, DETACH);
+}
+
+/// Records changes of which only the addresses are known.
+fn restored(space: &Space, pid: i32, attachment: Option<&Attachment>, put_back: &[u64], tool: &str) {
+    for address in put_back {
+        let name = match attachment.and_then(|attachment| attachment.modules().at(*address)) {
             Some((function, 0)) => function.readable(),
             _ => format!("{address:#x}"),
         };
-        record(space, pid, &name, TOOL, why);
+        record(space, pid, &name, tool, "put back: the process that attached before was killed");
     }
 }
 
@@ -110,8 +136,10 @@ mod tests {
     fn a_note_is_read_again() {
         let mut changes = Changes::default();
         changes.add(0x40_1000, "set-var level=5".to_owned(), "level is 3 again".to_owned());
-        let Some(Changes(read)) = Changes::noted(&changes.note()) else { panic!("no changes") };
-        assert_eq!((read.len(), read[0].address, &*read[0].back), (1, 0x40_1000, "level is 3 again"));
+        changes.calls.push("libx.so\t0\tpoll,read\tf(1, 2)".to_owned());
+        let Some(Changes { list, calls }) = Changes::noted(&changes.note()) else { panic!("no changes") };
+        assert_eq!((list.len(), list[0].address, &*list[0].back), (1, 0x40_1000, "level is 3 again"));
+        assert_eq!(calls, changes.calls);
         assert!(Changes::noted("libx.so\t3\ta\tf()").is_none() && Changes::noted("").is_none());
     }
 }

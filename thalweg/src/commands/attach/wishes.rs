@@ -28,6 +28,25 @@ impl std::fmt::Display for CallText {
     }
 }
 
+/// `FUNCTION=OTHER` or `FUNCTION=OTHER(VALUE, …)`: the call of a function at each entry of another.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct InsertText {
+    pub(super) at: String,
+    pub(super) function: String,
+    /// The arguments; those of the function that is entered if there are none.
+    pub(super) arguments: Option<Vec<i128>>,
+}
+
+impl std::fmt::Display for InsertText {
+    fn fmt(&self, to: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let InsertText { at, function, arguments } = self;
+        match arguments.clone() {
+            None => write!(to, "{at}={function}"),
+            Some(arguments) => write!(to, "{at}={}", CallText { function: function.clone(), arguments }),
+        }
+    }
+}
+
 /// `FUNCTION:ARGUMENT=VALUE`
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct SetText {
@@ -188,6 +207,16 @@ pub(super) fn pair(text: &str) -> Result<Pair, String> {
     Ok(Pair { left: left.trim().to_owned(), right: right.trim().to_owned() })
 }
 
+/// `flush=checkpoint(1)` or `write=note_write`
+pub(super) fn insert(text: &str) -> Result<InsertText, String> {
+    let Pair { left: at, right } = pair(text)?;
+    let called = if right.contains('(') { Some(call(&right)?) } else { None };
+    Ok(match called {
+        Some(CallText { function, arguments }) => InsertText { at, function, arguments: Some(arguments) },
+        None => InsertText { at, function: right, arguments: None },
+    })
+}
+
 /// `arg2 > 4096`
 pub(super) fn condition(text: &str) -> Result<WhenText, String> {
     const COMPARISONS: [(&str, Comparison); 6] = [
@@ -272,6 +301,11 @@ mod tests {
         assert_eq!(from("lib:a::b+0x1f"), Ok(expected));
         assert!(from("f+0xg").is_err() && from("operator+").is_ok_and(|from| from.offset.is_none()));
         assert!(set("write=2").is_err() && set("write:x=2").is_err());
+        let shown = |text| insert(text).map(|insert| insert.to_string());
+        assert_eq!(shown("libx.so:flush = f( 1,0x10 )"), Ok("libx.so:flush=f(1, 16)".to_owned()));
+        assert_eq!(shown("flush=f()"), Ok("flush=f()".to_owned()));
+        assert_eq!(shown("flush = f"), Ok("flush=f".to_owned()));
+        assert!(insert("flush").is_err() && insert("flush=f(").is_err());
         assert_eq!(pair("a = b").map(|pair| (pair.left, pair.right)), Ok(("a".to_owned(), "b".to_owned())));
     }
 }
