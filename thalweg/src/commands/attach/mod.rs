@@ -52,8 +52,8 @@ Examples:
   thalweg attach 4242 --time read --for 10s --json
   # one arena from now on
   thalweg attach 4242 --call 'mallopt(M_ARENA_MAX, 1)'
-  # one arena until Ctrl-C, eight from then on
-  thalweg attach 4242 --call 'mallopt(M_ARENA_MAX, 1)' --undo 'mallopt(M_ARENA_MAX, 8)'
+  # log(1) now, and log(0) when this ends
+  thalweg attach shop --call 'log(1)' --undo 'log(0)'
   # writes of 4096 bytes, until Ctrl-C
   thalweg attach 4242 --set-arg write:2=4096
   # call checkpoint(1) before each flush

@@ -574,39 +574,27 @@ impl Pace {
         }
         let reads = (rate / 50.0).clamp(READ_MIN, READ_MAX);
         let share = if is_thin { (reads / rate).min(1.0) } else { 1.0 };
+        let whole = Pace {
+            is_thin,
+            phase: Phase::Window,
+            looks: begun,
+            rate,
+            begun,
+            ends: begun + window,
+            taken: 0,
+            last: 0,
+            sample: window,
+            cycle: window,
+        };
         if share >= 1.0 {
             follower.restart();
-            let (ends, sample, cycle) = (begun + window, window, window);
-            return Pace {
-                is_thin,
-                phase: Phase::Window,
-                looks: begun,
-                rate,
-                begun,
-                ends,
-                taken: 0,
-                last: 0,
-                sample,
-                cycle,
-            };
+            return whole;
         }
         let sample = window.mul_f64(share).max(SAMPLE_MIN).min(CYCLE_MAX.mul_f64(share)).min(window);
         let cycle = (sample + LEAD).div_f64(share);
         // The first window comes at once, because the figures before it may lack events that were overwritten.
         let pause = if self.is_thin { cycle.saturating_sub(sample + LEAD) } else { Duration::ZERO };
-        let ends = begun + pause;
-        Pace {
-            is_thin,
-            phase: Phase::Pause,
-            looks: begun,
-            rate,
-            begun,
-            ends,
-            taken: 0,
-            last: 0,
-            sample,
-            cycle,
-        }
+        Pace { phase: Phase::Pause, ends: begun + pause, sample, cycle, ..whole }
     }
 
     /// Waits until the page is due, and reads events meanwhile.
