@@ -314,8 +314,7 @@ fn is_calling(process: &Process, found: &Found, stopped: &Stopped) -> Result<boo
                 // After `exec` there is no memory, and no call.
                 let is_read = process.read(*address + INSERTED_IN, &mut bytes).is_ok();
                 let has = |thread: u64| bytes.chunks_exact(8).any(|word| *word == thread.to_le_bytes());
-                // A child has a copy of this memory, and not the threads whose calls were under way when it was
-                // forked.
+                // A child has a copy of this memory, and not the threads that made calls when it was forked.
                 let mut threads = stopped.threads.iter().filter(|_| is_read);
                 threads.try_fold(false, |found, thread| Ok(found || has(thread.position()?.fs_base)))?
             }

@@ -292,7 +292,7 @@ impl Stopped {
                 is_there(id, stop);
                 waited.retain(|other| *other != id);
             }
-            // That does not tell which threads have ended.
+            // The stops do not show which threads have ended.
             if waited.len() == before && looked.elapsed() > Duration::from_micros(200) {
                 waited.retain(|id| {
                     stopped(*id).is_none_or(|stop| {

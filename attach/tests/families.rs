@@ -1,5 +1,5 @@
-//! Programs whose first thread ends before the others, and programs with children that share their memory or end
-//! at a bad moment, are attached to and detached from.
+//! Attaches to and detaches from programs in which the first thread ends before the others, and programs with
+//! children that share their memory or end at a bad moment.
 
 mod started;
 

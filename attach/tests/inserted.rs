@@ -8,7 +8,7 @@ use std::process::Command;
 use std::time::Duration;
 use thalweg_attach::{Attachment, Function, Options, Wish};
 
-/// A program with this number of threads, and the library whose functions are inserted.
+/// A program with this number of threads, and the library with the functions that are inserted.
 fn start(options: &str, threads: &str) -> Target {
     let folder = tempfile::tempdir().expect("a folder");
     let library = compiled(folder.path(), "inserted.c", &["-O2", "-shared", "-fPIC"]);

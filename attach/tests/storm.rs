@@ -241,8 +241,7 @@ fn assert_counts(
     for (point, number) in counted.iter().enumerate() {
         let figures = attachment.figures(point).expect("figures");
         let most = spent.on("asking", || truth(target));
-        // Calls may have been counted whose function has not begun yet, and children that were forked earlier
-        // are not patched.
+        // A call is counted before its function begins, and children that were forked earlier are not patched.
         let slack = if is_hot { threads + 32 } else { 0 };
         let (low, high) = (least[*number] - after[*number], most[*number] - before[*number] + slack);
         let name = COUNTED[*number];

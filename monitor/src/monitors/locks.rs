@@ -13,8 +13,8 @@ const LOOKS_MIN: u64 = 2;
 const TASKS_MIN: usize = 2;
 /// The least part of the samples of sleeping threads that found them asleep for this lock.
 const MOST: f64 = 0.6;
-/// The least processor time of a worker whose time in the kernel is judged: some kernels count this time in
-/// ticks of 4 ms.
+/// The least processor time of a worker from which its time in the kernel is judged: some kernels count that
+/// time in ticks of 4 ms.
 const KERNEL_MIN_NS: f64 = 40e6;
 /// The part of a worker's processor time that the kernel takes for other reasons.
 const KERNEL_USUAL: f64 = 0.03;
@@ -55,7 +55,7 @@ pub(crate) struct Busy<'a> {
     pub(crate) busy_ns: f64,
 }
 
-/// The waits of a task on a worker whose tasks share a lock.
+/// The waits of a task for the lock that tasks of its worker share.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Waited {
     /// The share of the task's busy time in which it slept for the lock, and the share in which the kernel put
@@ -100,8 +100,8 @@ impl Locks {
         *self = Locks { used, ..Locks::default() };
     }
 
-    /// The waits of each task on the workers whose tasks share the lock for which most threads sleep; none if
-    /// no lock is shared, or threads mostly sleep for other reasons. `busy` has the tasks of workers.
+    /// The waits for the lock for which most threads sleep, of each task on a worker with a task that shares it;
+    /// none if no lock is shared, or threads mostly sleep for other reasons. `busy` has the tasks of workers.
     pub(crate) fn waits(&self, busy: &[Busy<'_>]) -> HashMap<u64, Waited> {
         let Some((&lock, &looks)) = self.by_lock.iter().max_by_key(|&(lock, looks)| (*looks, *lock)) else {
             return HashMap::new();
@@ -138,8 +138,8 @@ impl Locks {
             let (all, slept) = (looks(self.looks.get(&of.task)), looks(self.tasks.get(&(lock, of.task))));
             let asleep = (slept + LOOKS_FEW * asleep) / (all + LOOKS_FEW);
             let in_kernel = (1.0 - asleep) * in_kernel;
-            waits
-                .insert(of.task, if shares(&of) { Waited { asleep, in_kernel, ..without } } else { without });
+            let waited = if shares(&of) { Waited { asleep, in_kernel, ..without } } else { without };
+            waits.insert(of.task, waited);
         }
         waits
     }

@@ -116,6 +116,14 @@ struct TaskLog {
 }
 
 impl TaskLog {
+    /// The worker on which the task was busy longest, and for how long in ticks; `None` for a task with a thread
+    /// of its own.
+    fn worker(&self) -> Option<(u64, u64)> {
+        let most = self.by_worker.iter().max_by_key(|&(worker, busy)| (*busy, *worker));
+        let (&worker, &busy) = most?;
+        (worker != u64::MAX && !self.own_thread).then_some((worker, busy))
+    }
+
     /// The share of samples that found the task's thread asleep for one of the reasons from `first` to `last`
     /// in `looks`; 0 if there were too few samples.
     fn seen(&self, [first, last]: [usize; 2]) -> f64 {
@@ -400,17 +408,11 @@ impl Recording {
 
     /// The waits of tasks for a lock that they share.
     fn waited_for_lock(&self) -> HashMap<u64, Waited> {
-        let busy = |(&task, log): (&u64, &'_ TaskLog)| {
-            let (&worker, &ticks) = log.by_worker.iter().max_by_key(|&(worker, busy)| (*busy, *worker))?;
-            let component = &self.tasks[&task].called.component;
-            (worker != u64::MAX && !log.own_thread).then(|| Busy {
-                task,
-                component,
-                worker,
-                busy_ns: self.ns(ticks),
-            })
-        };
-        self.locks.waits(&self.tasks.iter().filter_map(busy).collect::<Vec<_>>())
+        let busy = self.tasks.iter().filter_map(|(&task, log)| {
+            let (worker, ticks) = log.worker()?;
+            Some(Busy { task, component: &log.called.component, worker, busy_ns: self.ns(ticks) })
+        });
+        self.locks.waits(&busy.collect::<Vec<_>>())
     }
 
     fn task(&self, id: u64, log: &TaskLog, script: Script, waited: Waits) -> Result<Task, String> {
@@ -421,9 +423,7 @@ impl Recording {
                 log.called.name
             ));
         }
-        let most =
-            log.by_worker.iter().max_by_key(|&(worker, busy)| (*busy, *worker)).map(|(worker, _)| *worker);
-        let worker = most.filter(|&worker| worker != u64::MAX && !log.own_thread);
+        let worker = log.worker().map(|(worker, _)| worker);
         let thread = self.threads.get(&thread_of(worker, id));
         let (times, on_processor) = match thread.filter(|thread| thread.cpu_ns > 0 && thread.busy > 0) {
             Some(thread) => thread.of_busy(self.ns(thread.busy), worker.is_none()),

@@ -574,18 +574,7 @@ impl Pace {
         }
         let reads = (rate / 50.0).clamp(READ_MIN, READ_MAX);
         let share = if is_thin { (reads / rate).min(1.0) } else { 1.0 };
-        let whole = Pace {
-            is_thin,
-            phase: Phase::Window,
-            looks: begun,
-            rate,
-            begun,
-            ends: begun + window,
-            taken: 0,
-            last: 0,
-            sample: window,
-            cycle: window,
-        };
+        let whole = Pace { is_thin, rate, ..Pace::all(window) };
         if share >= 1.0 {
             follower.restart();
             return whole;
@@ -594,7 +583,7 @@ impl Pace {
         let cycle = (sample + LEAD).div_f64(share);
         // The first window comes at once, because the figures before it may lack events that were overwritten.
         let pause = if self.is_thin { cycle.saturating_sub(sample + LEAD) } else { Duration::ZERO };
-        Pace { phase: Phase::Pause, ends: begun + pause, sample, cycle, ..whole }
+        Pace { phase: Phase::Pause, ends: whole.begun + pause, sample, cycle, ..whole }
     }
 
     /// Waits until the page is due, and reads events meanwhile.
