@@ -114,6 +114,10 @@ pub(super) enum Reads {
     AsRecorded,
     /// Any input that has a message.
     Any,
+    /// As the task at both ends of a feedback: messages that left the body on the stream `back` are read first
+    /// and always find room on their way into the body by the stream `into`; messages from outside are read
+    /// only while the stream `into` has room.
+    Loop { into: u32, back: u32 },
 }
 
 /// A task.
@@ -221,6 +225,27 @@ impl Model {
             }
             for &to in &task.script.writes {
                 add(&mut self.streams[to as usize].writers, at);
+            }
+        }
+    }
+
+    /// Finds the streams into and out of the body of each feedback, whose task has the kind `feedback` and
+    /// reads any input.
+    pub(super) fn close_loops(&mut self, is_feedback: impl Fn(&Task) -> bool) {
+        for at in 0..self.tasks.len() {
+            let task = &self.tasks[at];
+            if task.reads != Reads::Any || !is_feedback(task) {
+                continue;
+            }
+            // The body may be no more than a stream from the task to itself.
+            let in_body = |&other: &usize| {
+                other == at || ancestors(&self.tasks[other].component).any(|path| path == task.component)
+            };
+            let into = self.outputs(at).into_iter().find(|&to| self.streams[to].readers.iter().any(in_body));
+            let back =
+                self.inputs(at).into_iter().find(|&from| self.streams[from].writers.iter().any(in_body));
+            if let (Some(into), Some(back)) = (into, back) {
+                self.tasks[at].reads = Reads::Loop { into: into as u32, back: back as u32 };
             }
         }
     }

@@ -175,6 +175,13 @@ struct Called {
     in_replica: bool,
 }
 
+impl Called {
+    /// The path of a feedback.
+    fn feedback(&self) -> Option<&str> {
+        (self.kind == "feedback").then_some(self.component.as_str())
+    }
+}
+
 #[derive(Default)]
 struct ThreadLog {
     last_end: Option<u64>,
@@ -403,6 +410,9 @@ impl Recording {
         model.runtime.between_ns = self.between.0 / self.between.1.max(1) as f64;
         model.runtime.wake_ns = self.wakes.each_ref().map(|samples| median(samples));
         model.settle();
+        let feedbacks: HashSet<&str> =
+            self.tasks.values().map(|log| &log.called).filter_map(Called::feedback).collect();
+        model.close_loops(|task| feedbacks.contains(task.component.as_str()));
         Ok(model)
     }
 

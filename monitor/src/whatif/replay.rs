@@ -60,7 +60,7 @@ struct Doing<'m> {
     budget: usize,
     thread: usize,
     narrowest: usize,
-    /// The number of remaining steps by input, for a task that reads any input that has a message.
+    /// The number of remaining steps by input, for a task that does not read its inputs as recorded.
     left_by_input: Vec<(u32, u64)>,
     next_input: usize,
     /// Whether the task has already waited for the outside input of its next step.
@@ -354,11 +354,10 @@ impl<'m> Replay<'m> {
         while doing.owed > 0 {
             let writes = doing.script.writes_of(doing.step - 1);
             let to = writes[writes.len() - doing.owed];
-            let stream = &mut self.streams[to as usize];
-            if stream.taken >= self.model.streams[to as usize].capacity {
+            if !is_free(self.model, &self.streams, task, to) {
                 return false;
             }
-            stream.taken += 1;
+            self.streams[to as usize].taken += 1;
             self.touched[thread].push(Touch { stream: to, writes: true });
             self.under_way += 1;
             doing.owed -= 1;
@@ -370,8 +369,8 @@ impl<'m> Replay<'m> {
     /// read.
     fn has_room(&self, task: usize) -> bool {
         let doing = &self.tasks[task];
-        let to = doing.script.writes_of(doing.step).first().map(|&to| to as usize);
-        to.is_none_or(|to| self.streams[to].taken < self.model.streams[to].capacity)
+        let to = doing.script.writes_of(doing.step).first();
+        to.is_none_or(|&to| is_free(self.model, &self.streams, task, to))
     }
 
     /// Reads a message; returns whether there was one.
@@ -381,7 +380,7 @@ impl<'m> Replay<'m> {
         }
         let input = match self.model.tasks[task].reads {
             Reads::AsRecorded => Some(recorded),
-            Reads::Any => self.any_input(task),
+            Reads::Any | Reads::Loop { .. } => self.any_input(task),
         };
         let Some(input) = input.filter(|&input| self.streams[input as usize].visible > 0) else {
             return false;
@@ -391,20 +390,29 @@ impl<'m> Replay<'m> {
         true
     }
 
-    /// The next input that has a message; inputs are tried in turn.
+    /// Chooses the next input among those that the task may read.
     fn any_input(&mut self, task: usize) -> Option<u32> {
+        let at = self.readable(task)?;
         let doing = &mut self.tasks[task];
-        let count = doing.left_by_input.len();
-        for step in 0..count {
-            let at = (doing.next_input + step) % count;
-            let (input, left) = doing.left_by_input[at];
-            if left > 0 && self.streams[input as usize].visible > 0 {
-                doing.left_by_input[at].1 -= 1;
-                doing.next_input = at;
-                return Some(input);
+        doing.left_by_input[at].1 -= 1;
+        doing.next_input = at;
+        Some(doing.left_by_input[at].0)
+    }
+
+    /// The position of the next input that has a message and that the task may read; inputs are tried in turn.
+    fn readable(&self, task: usize) -> Option<usize> {
+        let doing = &self.tasks[task];
+        let inputs = &doing.left_by_input;
+        let has = |at: &usize| inputs[*at].1 > 0 && self.streams[inputs[*at].0 as usize].visible > 0;
+        let mut in_turn = (0..inputs.len()).map(|step| (doing.next_input + step) % inputs.len()).filter(has);
+        match self.model.tasks[task].reads {
+            Reads::Loop { into, back } => {
+                let may_enter = has_room(self.model, &self.streams, into);
+                let first = (0..inputs.len()).find(|&at| inputs[at].0 == back).filter(has);
+                first.or_else(|| in_turn.next().filter(|_| may_enter))
             }
+            Reads::Any | Reads::AsRecorded => in_turn.next(),
         }
-        None
     }
 
     fn is_held(&self) -> bool {
@@ -522,8 +530,7 @@ impl<'m> Replay<'m> {
         let doing = &self.tasks[task];
         if doing.owed > 0 {
             let writes = doing.script.writes_of(doing.step - 1);
-            let to = writes[writes.len() - doing.owed] as usize;
-            return self.streams[to].taken < self.model.streams[to].capacity;
+            return is_free(self.model, &self.streams, task, writes[writes.len() - doing.owed]);
         }
         let Some(step) = doing.script.steps.get(doing.step) else { return true };
         if !self.has_room(task) {
@@ -532,10 +539,7 @@ impl<'m> Replay<'m> {
         match (step.input, self.model.tasks[task].reads) {
             (NOTHING, _) => true,
             (input, Reads::AsRecorded) => self.streams[input as usize].visible > 0,
-            (_, Reads::Any) => doing
-                .left_by_input
-                .iter()
-                .any(|&(input, left)| left > 0 && self.streams[input as usize].visible > 0),
+            (_, Reads::Any | Reads::Loop { .. }) => self.readable(task).is_some(),
         }
     }
 
@@ -613,7 +617,7 @@ impl<'m> Doing<'m> {
         let of_it = |stream: &&Stream| stream.readers.contains(&at) || stream.writers.contains(&at);
         let narrowest = model.streams.iter().filter(of_it).map(|stream| stream.capacity).min().unwrap_or(64);
         let mut left_by_input: Vec<(u32, u64)> = Vec::new();
-        if task.reads == Reads::Any {
+        if task.reads != Reads::AsRecorded {
             for step in task.script.steps.iter().filter(|step| step.input != NOTHING) {
                 match left_by_input.iter_mut().find(|(input, _)| *input == step.input) {
                     Some((_, left)) => *left += 1,
@@ -652,6 +656,19 @@ impl Thread {
             patience: PATIENCE_NS.0,
             gave_to: None,
         }
+    }
+}
+
+fn has_room(model: &Model, streams: &[Held], stream: u32) -> bool {
+    streams[stream as usize].taken < model.streams[stream as usize].capacity
+}
+
+/// Whether the task can write into a stream now. The runtime's task at both ends of a feedback keeps messages
+/// for which the body has no room, so it never waits for this room.
+fn is_free(model: &Model, streams: &[Held], task: usize, to: u32) -> bool {
+    match model.tasks[task].reads {
+        Reads::Loop { into, .. } if into == to => true,
+        _ => has_room(model, streams, to),
     }
 }
 

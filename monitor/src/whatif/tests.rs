@@ -323,6 +323,71 @@ fn a_task_reads_what_there_is_where_order_does_not_count() {
     assert!(run(&model).lasted_ns >= 0.0);
 }
 
+/// A source, a feedback, and a sink, each task on a worker of its own. The body has two boxes, of which the
+/// first takes `cost` for a message, and the second makes `copies` of a message from outside; each copy goes
+/// through the body once more. All streams have `capacity`.
+fn feedback(messages: usize, copies: usize, cost: f64, capacity: usize) -> Model {
+    let (outside, into, between, back, out) = (0, 1, 2, 3, 4);
+    let mut scripts = [(); 5].map(|()| Script::default());
+    let [source, both_ends, slow, quick, sink] = &mut scripts;
+    for _ in 0..messages {
+        source.push(NOTHING, 1.0, 0.0, [outside]);
+        both_ends.push(outside, 1.0, 0.0, [into]);
+        slow.push(into, cost, 0.0, [between]);
+        quick.push(between, 1.0, 0.0, std::iter::repeat_n(back, copies));
+        for _ in 0..copies {
+            both_ends.push(back, 1.0, 0.0, [into]);
+            slow.push(into, cost, 0.0, [between]);
+            quick.push(between, 1.0, 0.0, [back]);
+            both_ends.push(back, 1.0, 0.0, [out]);
+            sink.push(out, 1.0, 0.0, []);
+        }
+    }
+    let names = ["source", "net/loop", "net/loop/slow", "net/loop/quick", "sink"];
+    let tasks = names.into_iter().zip(scripts).enumerate().map(|(at, (name, script))| Task {
+        script: Arc::new(script),
+        reads: if at == 1 { Reads::Any } else { Reads::AsRecorded },
+        ..Task::new(name, Place::Worker(at))
+    });
+    let runtime = Runtime { workers: 5, quantum: 1, ..Runtime::default() };
+    let streams = (0..5).map(|_| Stream::of(capacity)).collect();
+    let mut model = Model { tasks: tasks.collect(), streams, runtime };
+    model.settle();
+    model.close_loops(|task| task.component == "net/loop");
+    assert_eq!(model.tasks[1].reads, Reads::Loop { into, back });
+    model
+}
+
+#[test]
+fn messages_that_come_back_go_before_messages_from_outside_and_always_find_room() {
+    // The slow box gets its first message after a step of the source and one of the feedback, and the last
+    // message leaves in a step of the other box, of the feedback and of the sink.
+    for (messages, copies, capacity) in [(50, 1, 1), (50, 3, 2), (100, 10, 4), (20, 64, 2)] {
+        let lasted = run(&feedback(messages, copies, 100.0, capacity)).lasted_ns;
+        let wanted = 5.0 + 100.0 * (messages * (1 + copies)) as f64;
+        // At most, the slow box waits for two steps of the others whenever a message came from outside.
+        let waits = 3.0 * messages as f64;
+        assert!(
+            (wanted..=wanted + waits).contains(&lasted),
+            "{messages} messages, {copies} copies, {capacity} slots: {lasted}, not {wanted}"
+        );
+    }
+}
+
+#[test]
+fn a_feedback_without_a_body_is_a_stream_to_itself() {
+    let mut script = Script::default();
+    script.push(0, 1.0, 0.0, [1]);
+    script.push(1, 1.0, 0.0, [2]);
+    let task =
+        Task { script: Arc::new(script), reads: Reads::Any, ..Task::new("net/loop", Place::Worker(0)) };
+    let streams = (0..3).map(|_| Stream::of(1)).collect();
+    let mut model = Model { tasks: vec![task], streams, runtime: Runtime::default() };
+    model.settle();
+    model.close_loops(|_| true);
+    assert_eq!(model.tasks[0].reads, Reads::Loop { into: 1, back: 1 });
+}
+
 #[test]
 fn a_replay_is_believed_between_the_run_and_the_run_without_disturbance() {
     for (lasted, kept, replayed, wanted) in [
