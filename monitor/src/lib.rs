@@ -56,4 +56,6 @@ pub use report::{
     WaitEdge, WaitNow, Waiting, Window, Words, Work, Worker, WorkerShares,
 };
 pub use verdict::{THRESHOLDS, Threshold, account_is_sure, rule_names};
-pub use whatif::{Change, Comparison, Difference, Judging, Predicted, WhatIf, compare, judged, what_if};
+pub use whatif::{
+    Change, Comparison, Difference, Judging, Predicted, Unfolding, WhatIf, compare, judged, what_if,
+};

@@ -268,7 +268,8 @@ impl Case {
     }
 }
 
-/// Starts `thalweg tune` beside a run that was just started; it saves the kept changes to this file.
+/// Starts `thalweg tune` beside a run that was just started; it saves the kept changes to this file, and its
+/// output is written to the same path with the extension `log`.
 pub(crate) fn start_tuner(program: &Path, space: &Path, file: &Path) -> std::io::Result<Child> {
     let begun = Instant::now();
     while !space.join("mailbox").exists() && begun.elapsed() < Duration::from_secs(5) {
@@ -276,7 +277,8 @@ pub(crate) fn start_tuner(program: &Path, space: &Path, file: &Path) -> std::io:
     }
     let mut tune = Command::new(program);
     tune.arg("tune").arg(space).arg("--save").arg(file);
-    tune.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn()
+    let log = std::fs::File::create(file.with_extension("log"))?;
+    tune.stdin(Stdio::null()).stdout(log).stderr(Stdio::null()).spawn()
 }
 
 /// The arguments of the start without the settings that the tuner saved: an argument would override the file.

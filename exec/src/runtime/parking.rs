@@ -89,7 +89,8 @@ impl Census {
             (*task, place as u32)
         };
         let of_task = tasks.iter().zip(places).map(together).collect();
-        of_replica.iter().for_each(|(&replica, &place)| shared.spreading.was_placed(replica, place as u32));
+        let replicas = of_replica.iter().map(|(&replica, &place)| (replica, place as u32));
+        shared.spreading.were_placed(replicas, &shared.clock, shared.clock.now());
         shared.ask_all(Arc::new(Places { workers: self.workers, of_task }));
     }
 }

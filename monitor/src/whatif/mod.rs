@@ -64,6 +64,7 @@ use thalweg_space::reader::{Feed, SpaceReader};
 pub use changes::Change;
 pub use compare::{Comparison, Difference, compare};
 pub use judged::{Judging, judged};
+pub use model::Unfolding;
 use model::{Model, Runtime};
 use recording::{Recording, STEPS_MAX};
 use replay::{Outcome, replay};

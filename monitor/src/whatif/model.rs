@@ -60,14 +60,14 @@ pub(super) enum Origin {
 
 /// The stars and splits of a network: their tasks are created during the run.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Unfolding {
+pub struct Unfolding {
     stars: HashSet<String>,
     splits: HashSet<String>,
 }
 
 impl Unfolding {
     /// Those among components, which are given by their paths and kinds.
-    pub(super) fn of<'a>(components: impl Iterator<Item = (&'a str, &'a str)>) -> Unfolding {
+    pub fn of<'a>(components: impl Iterator<Item = (&'a str, &'a str)>) -> Unfolding {
         let mut found = Unfolding::default();
         for (path, kind) in components.filter(|(path, _)| !is_collector(path)) {
             match kind {
@@ -81,16 +81,27 @@ impl Unfolding {
 
     /// The origin of the task with this number among the tasks of a component, by the component's path.
     pub(super) fn origin(&self, component: &str, replica: u64) -> Origin {
-        // The collector behind a split or a star is no part of the replicas or stages.
-        let collected = is_collector(component).then(|| parent(component)).flatten();
-        let within =
-            |parts: &HashSet<String>| ancestors(collected.unwrap_or(component)).any(|at| parts.contains(at));
         match () {
-            () if within(&self.splits) => Origin::Replica,
-            () if within(&self.stars) || (replica > 0 && self.stars.contains(component)) => Origin::Later,
+            () if self.is_in_replica(component) => Origin::Replica,
+            () if within(component, &self.stars) || (replica > 0 && self.stars.contains(component)) => {
+                Origin::Later
+            }
             () => Origin::Start,
         }
     }
+
+    /// Whether the tasks of a component, which is given by its path, belong to replicas of a split. The runtime
+    /// places such tasks itself while `exec.spread` is set.
+    pub fn is_in_replica(&self, component: &str) -> bool {
+        within(component, &self.splits)
+    }
+}
+
+/// Whether a component lies within one of the components `parts`. The collector behind a split or a star is no
+/// part of the replicas or stages.
+fn within(component: &str, parts: &HashSet<String>) -> bool {
+    let collected = is_collector(component).then(|| parent(component)).flatten();
+    ancestors(collected.unwrap_or(component)).any(|at| parts.contains(at))
 }
 
 /// Whether a path is that of the collector of a combinator.

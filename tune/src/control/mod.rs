@@ -124,6 +124,9 @@ struct Watch {
 const WATCHED: usize = 3;
 const WATCHED_LOSS: f64 = 0.05;
 
+/// The fraction of [`Policy::rest`] after which an action is tried again whose trial was interrupted.
+const SOON: f64 = 0.1;
+
 /// After this many consecutive windows without a measurement, the log says so.
 const BLIND_RECORDED: usize = 8;
 
@@ -152,6 +155,8 @@ pub struct Controller {
     /// The number of consecutive windows from which nothing could be measured.
     blind: usize,
     failures: HashMap<String, Failure>,
+    /// The actions of which a trial was interrupted.
+    interrupted: HashSet<String>,
     /// The weight of each model: the fraction of the gains that it predicted which came true.
     trust: HashMap<String, f64>,
     pinned: HashSet<String>,
@@ -180,6 +185,7 @@ impl Controller {
             settling: 0,
             blind: 0,
             failures: HashMap::new(),
+            interrupted: HashSet::new(),
             trust: HashMap::new(),
             pinned: HashSet::new(),
             kept: Vec::new(),
@@ -416,7 +422,7 @@ impl Controller {
         if !trial.is_on {
             if self.settling == 0 && self.regime.is_left_by(score) {
                 self.change_era();
-                return self.take_back(trial, "the run changed meanwhile".to_owned());
+                return self.interrupt(trial);
             }
             trial.broken_before = broken;
         } else if let Some(&guard) = broken.iter().find(|guard| !trial.broken_before.contains(guard)) {
@@ -492,6 +498,7 @@ impl Controller {
         let action = candidate.action.clone();
         self.watch = Some(Watch { action: action.clone(), former: scores.former(), scores: Vec::new() });
         self.failures.remove(&action.key());
+        self.interrupted.remove(&action.key());
         // A move in the other direction is a move, too.
         let inverse = action.inverse();
         let back = if inverse.key() == action.key() { inverse.exact_key() } else { inverse.key() };
@@ -512,6 +519,23 @@ impl Controller {
         self.fail(&candidate.action.key());
         let why = gain.map_or(why.clone(), |gain| format!("{why}: {gain}"));
         self.record(What::TakenBack, Some(&candidate), gain, why);
+        self.regime.restart();
+        Order::Undo(candidate.action)
+    }
+
+    /// Takes back an action whose trial shows nothing, because the run changed during it. The action may be tried
+    /// again soon; only if a trial of it is interrupted again, it counts as failed.
+    fn interrupt(&mut self, trial: Trial) -> Order {
+        let Trial { candidate, .. } = trial;
+        let key = candidate.action.key();
+        if self.interrupted.insert(key.clone()) {
+            let Policy { rest, .. } = self.policy;
+            let failure = Failure { until: self.last + SOON * rest, rest: rest / 2.0, regime: self.era };
+            self.failures.insert(key, failure);
+        } else {
+            self.fail(&key);
+        }
+        self.record(What::TakenBack, Some(&candidate), None, "the run changed meanwhile".to_owned());
         self.regime.restart();
         Order::Undo(candidate.action)
     }

@@ -250,6 +250,33 @@ fn a_goal_that_cannot_be_measured_is_recorded_once() {
 }
 
 #[test]
+fn a_trial_that_the_run_interrupted_is_repeated_soon() {
+    // In the plant's sixth window, in the first trial, the rate with the former value doubles; the other value
+    // gains 40 % throughout.
+    let mut controller = Controller::new(Goal::Throughput, Vec::new(), Policy::default(), 0);
+    let candidate = || Candidate {
+        action: Action::set("x".to_owned(), 0, 1),
+        model: "one".to_owned(),
+        gain: 0.4,
+        why: String::new(),
+    };
+    let (mut is_on, mut decisions) = (false, Vec::new());
+    for n in 0..40 {
+        let rate = if n < 5 { 1000.0 } else { 2000.0 } * if is_on { 1.4 } else { 1.0 };
+        let seen = Seen { rate, ..Seen::nothing((n + 1) as f64 * WINDOW, WINDOW) };
+        match controller.step(&seen, || if is_on { Vec::new() } else { vec![candidate()] }) {
+            Order::Wait => {}
+            Order::Try(_) | Order::Keep(_) => is_on = true,
+            Order::Former(_) | Order::Undo(_) => is_on = false,
+        }
+        decisions.extend(controller.take_decisions());
+    }
+    let at = |what: What| decisions.iter().find(|decision| decision.what == what).map(|decision| decision.at);
+    let (back, kept) = (at(What::TakenBack).unwrap(), at(What::Kept).unwrap());
+    assert!(back < 2.5 && kept < back + 5.0, "{back} {kept}");
+}
+
+#[test]
 fn a_regime_that_changes_opens_what_had_failed() {
     // The best value is 0 at first, and 10 later.
     let down: Vec<f64> = (0..11).map(|x| 1000.0 - 30.0 * f64::from(x)).collect();

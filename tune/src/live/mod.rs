@@ -9,12 +9,12 @@ mod sample;
 mod untuned;
 mod window;
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use thalweg_monitor::{Names, names};
+use thalweg_monitor::{Names, Unfolding, names};
 use thalweg_space::reader::{SettingView, SpaceReader};
 
 use crate::action::{Action, Candidate, Knob};
@@ -141,6 +141,7 @@ pub fn tune(
     let guards = &options.guards;
     let asked = guards.iter().any(|guard| guard.needs_messages() || guard.needs_failures());
     let messages = asked.then(|| Messages::follow(&reader, &settings)).transpose()?;
+    let names = names(&reader)?;
     let mut tuner = Tuner {
         reader: &reader,
         messages,
@@ -148,11 +149,13 @@ pub fn tune(
         controller,
         rules,
         options,
-        names: names(&reader)?,
+        in_replicas: in_replicas(&names),
+        names,
         settings,
         progress: None,
         profile: HashMap::new(),
         places: HashMap::new(),
+        replicas: HashSet::new(),
         quiet: 0,
         former: Vec::new(),
         machine: thread::available_parallelism().map_or(1.0, |count| count.get() as f64),
@@ -196,6 +199,10 @@ struct Tuner<'r> {
     /// The last known worker of each task, or the one to which the tuner moved it. If a task is on another
     /// worker, another user has moved it.
     places: HashMap<u64, u32>,
+    /// The components in replicas of splits, and their tasks. While `exec.spread` is set, the run itself chooses
+    /// the workers of these tasks, but no longer after a user has moved them.
+    in_replicas: HashSet<u64>,
+    replicas: HashSet<u64>,
     /// The number of windows since the last change.
     quiet: usize,
     /// The workers that the tasks had before the number of workers was changed; they are needed to move tasks
@@ -314,6 +321,7 @@ impl Tuner<'_> {
             && missing.component != 0
         {
             self.names = names(self.reader)?;
+            self.in_replicas = in_replicas(&self.names);
         }
         let Some(window) = Window::between(from, to, &self.names) else { return Ok(false) };
         let mut changed = self.see_to_pins(to)?;
@@ -361,7 +369,7 @@ impl Tuner<'_> {
                 Order::Wait => return,
                 Order::Try(action) => {
                     if touches_workers(action) && self.former.is_empty() {
-                        self.former = self.places.iter().map(|(&task, &at)| (task, u64::from(at))).collect();
+                        self.former = self.former_places();
                     }
                     self.hands.put(action)
                 }
@@ -384,6 +392,18 @@ impl Tuner<'_> {
                 Err(Refused::Failed(why)) => self.controller.failed(&why),
             };
         }
+    }
+
+    /// The workers of the tasks that the run does not place itself.
+    fn former_places(&self) -> Vec<(u64, u64)> {
+        let spreads = self.is_on("exec.spread");
+        let stays = |task: &u64| !(spreads && self.replicas.contains(task));
+        let places = self.places.iter().filter(|(task, _)| stays(task));
+        places.map(|(&task, &worker)| (task, u64::from(worker))).collect()
+    }
+
+    fn is_on(&self, name: &str) -> bool {
+        self.settings.iter().any(|setting| setting.name == name && setting.value != 0)
     }
 
     /// Pins the settings that other users have set or pinned.
@@ -423,16 +443,18 @@ impl Tuner<'_> {
         if self.quiet < QUIET {
             return;
         }
-        let is_on =
-            |name: &str| self.settings.iter().any(|setting| setting.name == name && setting.value != 0);
-        let (steals, spreads) = (is_on("exec.steal"), is_on("exec.spread"));
+        let (steals, spreads) = (self.is_on("exec.steal"), self.is_on("exec.spread"));
         let mut places = HashMap::with_capacity(now.tasks.len());
+        self.replicas.clear();
         for (task, at) in &now.tasks {
             let Some(worker) = at.worker else { continue };
             places.insert(*task, worker);
+            if self.in_replicas.contains(&at.component) {
+                self.replicas.insert(*task);
+            }
             if let Some(&before) = self.places.get(task).filter(|&&before| before != worker)
                 && !steals
-                && !(spreads && at.replica > 0)
+                && !(spreads && self.replicas.contains(task))
             {
                 surprises.push((worker_of(*task), format!("it moved from worker {before} to {worker}")));
             }
@@ -474,6 +496,14 @@ impl Tuner<'_> {
         }
         self.unnoted.truncate(UNNOTED_MAX);
     }
+}
+
+/// The components in replicas of splits.
+fn in_replicas(names: &Names) -> HashSet<u64> {
+    let sites = names.sites.values().map(|site| (site.path.as_str(), site.kind.as_str()));
+    let unfolding = Unfolding::of(sites);
+    let within = names.sites.iter().filter(|(_, site)| unfolding.is_in_replica(&site.path));
+    within.map(|(component, _)| *component).collect()
 }
 
 /// Whether an action changes how many workers take part.

@@ -194,7 +194,8 @@ fn measure(bench: &Bench, journal: &mut Journal, seed: u64, start: &Start) -> Re
     let saved = bench.folder.join("tuned.settings");
     let tuned = journal.measured(seed, "tuned", || {
         let seconds = run(bench, case, long, Beside::Tuner(&saved))?;
-        Ok(json!({ "seconds": seconds, "settings": std::fs::read_to_string(&saved)? }))
+        let log = std::fs::read_to_string(saved.with_extension("log"))?;
+        Ok(json!({ "seconds": seconds, "settings": std::fs::read_to_string(&saved)?, "log": log }))
     })?;
     let (Some(untouched), Some(seconds)) = (untouched.as_f64(), tuned["seconds"].as_f64()) else {
         return Ok(None);
