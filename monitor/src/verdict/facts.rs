@@ -114,10 +114,18 @@ impl<'r> Facts<'r> {
 
     /// The source with the most work or the most waiting for the outside, if the network keeps up with it.
     pub(super) fn source_kept_up_with(&self) -> Option<(&'r Task, TaskShares)> {
-        let sources = self.tasks().filter(|(task, _)| self.keeps_up() && is_source(task));
-        sources
-            .max_by(|a, b| a.1.busy.total_cmp(&b.1.busy))
-            .filter(|(_, shares)| shares.busy + shares.input_wait >= STARVED)
+        let sources = self.tasks().filter(|(task, shares)| is_source(task) && self.is_kept_up_with(shares));
+        sources.max_by(|a, b| a.1.busy.total_cmp(&b.1.busy))
+    }
+
+    fn is_kept_up_with(&self, shares: &TaskShares) -> bool {
+        self.is_in_time(shares) || self.keeps_up() && shares.busy + shares.input_wait >= STARVED
+    }
+
+    /// Whether a source, which a limit on messages in flight holds back at times, also waits for its input from
+    /// outside, such as the moment for its next message: then the limit does not make the source late.
+    pub(super) fn is_in_time(&self, shares: &TaskShares) -> bool {
+        self.report.limits.is_some_and(|limits| limits.unfinished > 0) && shares.input_wait >= HELD_BACK
     }
 
     /// The account of a task's busy time; if it is based on too few samples, the account of the task's

@@ -38,6 +38,21 @@ pub(crate) fn verdict(report: &Report) -> Verdict {
     Verdict::of(finding, words)
 }
 
+/// The verdict that other processes limit the flow, and the gain to expect without them, from the time for which
+/// they kept a worker that had work from its processor; `None` if they did not, or if an account contradicts
+/// this.
+pub(crate) fn of_others(report: &Report) -> Option<(Verdict, f64)> {
+    let facts = Facts::new(report);
+    let found = processor::kept_off(&facts, thresholds::WORKS)?;
+    let found = Finding { rule: "contention".to_owned(), ..found };
+    if accounts::contradicts(&facts, &found) {
+        return None;
+    }
+    let lost = found.figure("lost")?.value.clamp(0.0, 0.95);
+    let words = describe(&found);
+    Some((Verdict::of(found, words), 1.0 / (1.0 - lost) - 1.0))
+}
+
 /// The finding in words. All sentences are made by this function, and only from the finding.
 pub(crate) fn describe(finding: &Finding) -> Words {
     let rule = rules::RULES.iter().find(|rule| rule.name == finding.rule);

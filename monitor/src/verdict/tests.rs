@@ -288,7 +288,7 @@ impl Maker {
             shares: self.maybe(|chance| {
                 let busy = chance.share();
                 let rest = 1.0 - busy;
-                let of_rest = chance.share();
+                let of_rest = if chance.seldom() { 0.0 } else { chance.share() };
                 let ready = chance.share() * rest * (1.0 - of_rest);
                 TaskShares {
                     busy,

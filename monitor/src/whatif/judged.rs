@@ -21,7 +21,7 @@ use crate::report::{
     Action, Alternative, Figure, Finding, Replay, Report, SleepsFor, State, Suggestion, Task, Verdict,
     VerdictKind,
 };
-use crate::verdict::{is_sink, is_source, time, verdict};
+use crate::verdict::{is_sink, is_source, of_others, time, verdict};
 use crate::wording::percent;
 
 /// The options of a judgement.
@@ -42,6 +42,12 @@ const TOP_MIN: usize = 64;
 const WINDOWS: usize = 24;
 /// The least gain of a suggested change.
 const WORTH: f64 = 0.03;
+/// Other processes become the verdict instead of a finding of the rules only if the run without them would gain
+/// at least this.
+const ALONE_MIN: f64 = 0.5;
+/// A verdict that other processes limit the flow stays if the run without them would gain at least this share
+/// of what the best change gains. A change gains less beside other processes than in a replay without them.
+const AS_GOOD_ALONE: f64 = 0.6;
 /// If no change gains at least this, no single cause counts as the limit.
 const LIMITS: f64 = 0.05;
 /// A change that gains at least this share of what the best change gains counts as equally good.
@@ -110,6 +116,10 @@ pub(super) fn judge(report: &mut Report, replayed: &Replayed, capacity: u64) {
     };
     if answer.refused.is_some() || answer.changes.is_empty() {
         report.replay = Some(replay);
+        // A run that is faster in its replay may have been slowed by other processes, which are not replayed.
+        if replayed.faster > 1.0 {
+            blame_others(report, ALONE_MIN);
+        }
         return;
     }
     let table = Table { changes: &answer.changes, samples };
@@ -118,6 +128,7 @@ pub(super) fn judge(report: &mut Report, replayed: &Replayed, capacity: u64) {
     let rows =
         head.into_iter().chain(table.rows().filter(|at| Some(*at) != head)).filter(worth).take(SUGGESTED);
     replay.suggestions = rows.map(|at| suggestion(report, &table, at, capacity)).collect();
+    let best = head.map_or(0.0, |at| answer.changes[at].gain);
     let alone = replayed.without_others();
     if is_excused(&report.verdict.finding) {
         report.replay = Some(replay);
@@ -126,6 +137,14 @@ pub(super) fn judge(report: &mut Report, replayed: &Replayed, capacity: u64) {
     let named = table.named(&report.verdict.finding);
     let gain = named.iter().map(|&at| answer.changes[at].gain).fold(0.0, f64::max);
     let is_others = report.verdict.finding.kind == VerdictKind::Contention;
+    if is_others && of_others(report).is_some_and(|(_, gain)| gain >= AS_GOOD_ALONE * best) {
+        report.replay = Some(replay);
+        return;
+    }
+    if !is_others && blame_others(report, best.max(ALONE_MIN)) {
+        report.replay = Some(replay);
+        return;
+    }
     let gain = if is_others { gain.max(alone) } else { gain };
     if table.overrules(&report.verdict.finding, gain, &named, is_others) {
         replay.overruled = Some(report.verdict.words.text.clone());
@@ -143,6 +162,21 @@ pub(super) fn judge(report: &mut Report, replayed: &Replayed, capacity: u64) {
         table.predict_replicas(&mut report.verdict);
         report.replay = Some(replay);
     }
+}
+
+/// Makes other processes the verdict if the run without them would gain at least `gain_min`; returns whether
+/// they became the verdict.
+fn blame_others(report: &mut Report, gain_min: f64) -> bool {
+    let Some((verdict, gain)) = of_others(report).filter(|(_, gain)| *gain >= gain_min) else { return false };
+    let found = &report.verdict.finding;
+    if is_excused(found) || found.kind == verdict.finding.kind {
+        return false;
+    }
+    let before = std::mem::replace(&mut report.verdict, verdict).words.text;
+    let without = format!("without them up to {} more would flow", percent(gain));
+    report.verdict.words.evidence.push(without);
+    report.verdict.words.evidence.push(format!("besides them: {}", before.trim_end_matches('.')));
+    true
 }
 
 /// A sentence with its full stop.

@@ -205,8 +205,8 @@ struct Tuner<'r> {
     replicas: HashSet<u64>,
     /// The number of windows since the last change.
     quiet: usize,
-    /// The workers that the tasks had before the number of workers was changed; they are needed to move tasks
-    /// back, because the run's mapper places all tasks again after such a change.
+    /// The workers that the tasks had before a change after which the run moves tasks itself; they are needed to
+    /// move the tasks back.
     former: Vec<(u64, u64)>,
     machine: f64,
     /// The progress per second in the last window without a trial.
@@ -368,7 +368,7 @@ impl Tuner<'_> {
             let done = match &order {
                 Order::Wait => return,
                 Order::Try(action) => {
-                    if touches_workers(action) && self.former.is_empty() {
+                    if lets_tasks_move(action) && self.former.is_empty() {
                         self.former = self.former_places();
                     }
                     self.hands.put(action)
@@ -379,8 +379,8 @@ impl Tuner<'_> {
             };
             let mut back = Vec::new();
             match &order {
-                Order::Former(action) if touches_workers(action) => back = self.former.clone(),
-                Order::Undo(action) if touches_workers(action) => back = std::mem::take(&mut self.former),
+                Order::Former(action) if lets_tasks_move(action) => back = self.former.clone(),
+                Order::Undo(action) if lets_tasks_move(action) => back = std::mem::take(&mut self.former),
                 Order::Keep(_) => self.former.clear(),
                 _ => {}
             }
@@ -470,7 +470,7 @@ impl Tuner<'_> {
             Order::Former(action) | Order::Undo(action) => action.inverse(),
         };
         self.quiet = 0;
-        if touches_workers(&action) {
+        if lets_tasks_move(&action) {
             self.places.clear();
         }
         let moves = action.changes.iter().filter_map(|change| match change.knob {
@@ -506,9 +506,12 @@ fn in_replicas(names: &Names) -> HashSet<u64> {
     within.map(|(component, _)| *component).collect()
 }
 
-/// Whether an action changes how many workers take part.
-fn touches_workers(action: &Action) -> bool {
-    action.changes.iter().any(|change| matches!(&change.knob, Knob::Setting(name) if name == "exec.workers"))
+/// Whether the run itself moves tasks because of an action: it places all tasks again if another number of
+/// workers takes part, and workers take over tasks if they steal.
+fn lets_tasks_move(action: &Action) -> bool {
+    let is_it =
+        |knob: &Knob| matches!(knob, Knob::Setting(name) if name == "exec.workers" || name == "exec.steal");
+    action.changes.iter().any(|change| is_it(&change.knob))
 }
 
 fn worker_of(task: u64) -> String {

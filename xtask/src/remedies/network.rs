@@ -261,6 +261,8 @@ pub(super) struct Case {
     pub(super) others: usize,
     /// The interval at which a byte is written into the FIFO, in microseconds.
     pub(super) fifo_us: f64,
+    /// A line of a file of settings with which the run starts.
+    pub(super) setting: Option<String>,
 }
 
 impl Case {
@@ -282,6 +284,7 @@ impl Case {
             sink: None,
             others: 0,
             fifo_us: 0.0,
+            setting: None,
         }
     }
 

@@ -16,6 +16,8 @@ pub(super) enum Remedy {
     Replicate(usize),
     /// This box goes to this worker, and the other boxes stay where they were.
     Place(usize, usize),
+    /// Of this box, the task in the replica or stage with this number goes to this worker.
+    Part(usize, usize, usize),
     /// No box is placed on a worker by the network's text any more.
     Unplace,
     /// The capacity of streams.
@@ -54,6 +56,7 @@ impl fmt::Display for Remedy {
             Remedy::FasterReplica(at) => write!(f, "faster replica of w{at}"),
             Remedy::Replicate(at) => write!(f, "replicate w{at}"),
             Remedy::Place(at, worker) => write!(f, "place w{at} {worker}"),
+            Remedy::Part(at, part, worker) => write!(f, "place w{at}[{part}] {worker}"),
             Remedy::Unplace => f.write_str("unplace"),
             Remedy::Capacity(messages) => write!(f, "capacity {messages}"),
             Remedy::Quantum(messages) => write!(f, "quantum {messages}"),
@@ -126,10 +129,18 @@ pub(super) fn unplaced(net: &Net) -> Net {
     net
 }
 
+/// The places of boxes in a recording, by the number of the box.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Places {
+    /// The worker, if all tasks of the box had the same worker.
+    pub(super) workers: BTreeMap<usize, usize>,
+    /// The path of the box as a component.
+    pub(super) paths: BTreeMap<usize, String>,
+}
+
 impl Remedy {
-    /// The network and the conditions of its run after the remedy. `places` has the workers on which boxes
-    /// ran before, by the number of the box, if all tasks of the box had the same worker.
-    pub(super) fn applied(self, case: &Case, places: &BTreeMap<usize, usize>) -> Case {
+    /// The network and the conditions of its run after the remedy.
+    pub(super) fn applied(self, case: &Case, places: &Places) -> Case {
         let mut case = case.clone();
         match self {
             Remedy::Faster(at) => {
@@ -141,10 +152,16 @@ impl Remedy {
             Remedy::FasterReplica(at) => case.boxes[at].times /= 2.0,
             Remedy::Replicate(at) => instead(&mut case.net, at, Net::Lanes(at)),
             Remedy::Place(at, worker) => {
-                for (&other, &stays) in places.iter().filter(|(other, _)| **other != at) {
+                for (&other, &stays) in places.workers.iter().filter(|(other, _)| **other != at) {
                     instead(&mut case.net, other, Net::Placed(other, stays));
                 }
                 instead(&mut case.net, at, Net::Placed(at, worker));
+            }
+            Remedy::Part(at, part, worker) => {
+                // The first replica is called as if it were the only one.
+                let number = if part == 0 { String::new() } else { format!("[{part}]") };
+                let path = places.paths.get(&at);
+                case.setting = path.map(|path| format!("task/{path}{number}.worker = {worker}"));
             }
             Remedy::Unplace => case.net = unplaced(&case.net),
             Remedy::Capacity(messages) => case.capacity = Some(messages),
@@ -202,7 +219,7 @@ mod tests {
             let names: std::collections::BTreeSet<String> = all.iter().map(Remedy::to_string).collect();
             assert_eq!(names.len(), all.len());
             for remedy in all {
-                let same = remedy.applied(&planted.case, &BTreeMap::new()) == planted.case;
+                let same = remedy.applied(&planted.case, &Places::default()) == planted.case;
                 assert!(
                     !same || matches!(remedy, Remedy::Place(..)),
                     "seed {seed}: {remedy} changes nothing"

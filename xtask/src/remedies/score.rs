@@ -75,7 +75,7 @@ pub(super) fn advice_of(planted: &Planted, verdict: &Value) -> Advice {
     for action in verdict["actions"].as_array().into_iter().flatten() {
         named.extend(of_action(&table, action, verdict));
     }
-    named.retain(|remedy| table.contains(remedy));
+    named.retain(|remedy| table.contains(remedy) || matches!(remedy, Remedy::Part(..)));
     named.dedup();
     let waits_for_source = matches!(kind, "nothing" | "source");
     match named.is_empty() {
@@ -116,6 +116,13 @@ fn of_kind(planted: &Planted, table: &[Remedy], kind: &str, component: &str) -> 
     }
 }
 
+/// The remedy that moves a task to a worker: a box, or of a box with several tasks the one in a replica or stage.
+fn placed(task: &str, worker: usize) -> Option<Remedy> {
+    let at = box_of(task)?;
+    let part = task.rsplit_once('[').and_then(|(_, part)| part.strip_suffix(']')?.parse().ok());
+    Some(part.map_or(Remedy::Place(at, worker), |part| Remedy::Part(at, part, worker)))
+}
+
 /// The remedies that correspond to an action.
 fn of_action(table: &[Remedy], action: &Value, verdict: &Value) -> Vec<Remedy> {
     let every = |wanted: fn(&Remedy) -> bool| table.iter().copied().filter(wanted).collect::<Vec<_>>();
@@ -129,8 +136,8 @@ fn of_action(table: &[Remedy], action: &Value, verdict: &Value) -> Vec<Remedy> {
             "exec.steal" => vec![Remedy::Steal],
             "exec.workers" => value.parse().ok().map(Remedy::Workers).into_iter().collect(),
             _ if setting.starts_with("task/") && setting.ends_with(".worker") => {
-                let place = task.and_then(box_of).zip(value.parse().ok());
-                place.map(|(at, worker)| Remedy::Place(at, worker)).into_iter().collect()
+                let worker = value.parse().ok();
+                task.zip(worker).and_then(|(task, worker)| placed(task, worker)).into_iter().collect()
             }
             _ => Vec::new(),
         };
@@ -193,7 +200,8 @@ pub(super) fn predicted(planted: &Planted, what_if: &Value) -> BTreeMap<Remedy, 
     for row in what_if["changes"].as_array().into_iter().flatten() {
         let Some(remedy) = of_change(&table, &row["change"]) else { continue };
         let figures = ["gain", "least", "most"].map(|name| row[name].as_f64().unwrap_or(f64::NAN));
-        if table.contains(&remedy) && figures.iter().all(|figure| figure.is_finite()) {
+        let is_tried = table.contains(&remedy) || matches!(remedy, Remedy::Part(..));
+        if is_tried && figures.iter().all(|figure| figure.is_finite()) {
             gains.insert(remedy, figures);
         }
     }
@@ -210,14 +218,15 @@ fn of_change(table: &[Remedy], change: &Value) -> Option<Remedy> {
     }
     let (what, of) = change.as_object()?.iter().next()?;
     let component = of["component"].as_str().unwrap_or_default();
+    let task = of["task"].as_str();
     match what.as_str() {
-        "faster" if of["times"].as_f64() == Some(2.0) => match component {
+        "faster" if of["times"].as_f64() == Some(2.0) && task.is_none() => match component {
             "source" => Some(Remedy::Source),
             "sink" => Some(Remedy::Sink),
             _ => box_of(component).map(Remedy::Faster),
         },
         "replicas" => box_of(component).map(Remedy::Replicate),
-        "place" => Some(Remedy::Place(box_of(component)?, number(&of["worker"])?)),
+        "place" => placed(task.unwrap_or(component), number(&of["worker"])?),
         "workers" => Some(Remedy::Workers(number(&of["workers"])?)),
         "capacity" => table.iter().copied().find(|remedy| matches!(remedy, Remedy::Capacity(_))),
         "no_limit" => Some(Remedy::NoLimit),
@@ -270,5 +279,7 @@ mod tests {
         ] {
             assert_eq!(box_of(name), wanted, "{name}");
         }
+        assert_eq!(placed("network/w1", 0), Some(Remedy::Place(1, 0)));
+        assert_eq!(placed("network/split/w10[2]", 1), Some(Remedy::Part(10, 2, 1)));
     }
 }

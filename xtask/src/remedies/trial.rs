@@ -146,18 +146,23 @@ impl Bench {
     }
 
     /// The worker of each box in a recording, without boxes that have several replicas or a thread of their
-    /// own.
-    pub(super) fn places(&self, space: &Path) -> Result<Value> {
+    /// own, and the path of each box.
+    pub(super) fn places(&self, space: &Path) -> Result<(Value, Value)> {
         let report = self.diagnose(space, &["--top", "1000"])?;
-        let mut places = serde_json::Map::new();
+        let (mut places, mut paths) = (serde_json::Map::new(), serde_json::Map::new());
         for task in report["tasks"].as_array().into_iter().flatten() {
             let Some(name) = task["name"].as_str() else { continue };
-            let last = name.rsplit('/').next().unwrap_or_default();
-            if last.starts_with('w') && !name.contains('[') {
+            let path = name.split('[').next().unwrap_or_default();
+            let last = path.rsplit('/').next().unwrap_or_default();
+            if !last.starts_with('w') {
+                continue;
+            }
+            paths.insert(last.to_owned(), path.into());
+            if path == name {
                 places.insert(last.to_owned(), task["worker"].clone());
             }
         }
-        Ok(Value::Object(places))
+        Ok((Value::Object(places), Value::Object(paths)))
     }
 
     pub(super) fn write(&self, case: &Case, size: Size) -> Result<()> {
@@ -165,6 +170,9 @@ impl Bench {
         fs::write(self.folder.join("network.snet"), case.net.text())?;
         fs::write(self.folder.join("boxes.plan"), case.plan())?;
         fs::write(self.folder.join("in.jsonl"), case.input(size.records, size.rate))?;
+        if let Some(setting) = &case.setting {
+            fs::write(self.folder.join("case.settings"), format!("{setting}\n"))?;
+        }
         Ok(())
     }
 
@@ -192,6 +200,9 @@ impl Bench {
         }
         if case.steal {
             command.arg("--steal");
+        }
+        if case.setting.is_some() {
+            command.args(["--settings", "case.settings"]);
         }
         command
     }

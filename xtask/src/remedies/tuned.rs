@@ -7,7 +7,6 @@
 //! of the short runs shows how large a gain was possible. All measurements are written to a journal, so an
 //! interrupted measurement can be continued.
 
-use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::process::Stdio;
 use std::time::Duration;
@@ -19,7 +18,7 @@ use thalweg_chance::Chance;
 use super::generator::planted;
 use super::journal::Journal;
 use super::network::{BoxPlan, Case, How, Net};
-use super::remedy::{Remedy, remedies};
+use super::remedy::{Places, Remedy, remedies};
 use super::trial::{Bench, Recorded, Size};
 use super::{Planted, bench, size_of};
 use crate::process;
@@ -205,7 +204,7 @@ fn measure(bench: &Bench, journal: &mut Journal, seed: u64, start: &Start) -> Re
     let mut ways: Vec<(String, Case)> =
         vec![("as it starts".into(), case.clone()), ("saved".into(), case.clone())];
     ways.push(("nothing wrong".into(), start.cured.clone()));
-    let places = BTreeMap::new();
+    let places = Places::default();
     for remedy in remedies(case, false).into_iter().filter(is_tunable) {
         ways.push((remedy.to_string(), remedy.applied(case, &places)));
     }

@@ -34,6 +34,9 @@ pub(super) fn kept_up_with(
         .with(Figure::share("busy", shares.busy).of(source))
         .with(busiest.map(|(worker, shares)| Figure::share("worker_busy", load(shares)).of(*worker)))
         .with(Figure::share("held_back", held_back).of(source))
+        .with(
+            facts.is_in_time(shares).then(|| Figure::share("waits_for_input", shares.input_wait).of(source)),
+        )
         .rooted(facts)
 }
 
@@ -49,7 +52,16 @@ pub(super) fn describe(found: &Finding) -> Words {
 }
 
 pub(super) fn waits_for_room(found: &Finding) -> String {
-    format!("{} waits for room {} of the time", found.task_name(), found.percent("held_back"))
+    let source = found.task_name();
+    match found.figure("waits_for_input") {
+        Some(figure) => {
+            format!(
+                "{source} waits for its input {} of the time, so nothing made it late",
+                percent(figure.value)
+            )
+        }
+        None => format!("{source} waits for room {} of the time", found.percent("held_back")),
+    }
 }
 
 /// A sentence on what the network does while the source works or waits.

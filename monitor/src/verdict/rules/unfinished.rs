@@ -15,9 +15,10 @@ pub(super) fn find(facts: &Facts<'_>) -> Option<Finding> {
         let entries = facts.report.streams.iter().filter(|stream| stream.role == role);
         entries.filter_map(|stream| stream.full_share).fold(0.0, f64::max)
     };
-    // The limit on messages is not the cause if a task or worker is busy all the time, or if tasks wait for
-    // room, because then a reader is the cause.
-    let is_pressed = facts.inside().any(|(_, shares)| shares.busy >= SATURATED)
+    // The limit on messages is not the cause if the source waits for its input as well, if a task or worker is
+    // busy all the time, or if tasks wait for room, because then a reader is the cause.
+    let is_pressed = facts.is_in_time(&shares)
+        || facts.inside().any(|(_, shares)| shares.busy >= SATURATED)
         || facts.workers.iter().any(|(_, shares)| load(shares) >= SATURATED)
         || full("entry") >= HELD_BACK;
     (limit > 0 && !is_pressed).then(|| {

@@ -158,6 +158,24 @@ fn a_limit_on_messages_under_way_is_named_where_nobody_else_is_busy() {
 }
 
 #[test]
+fn a_limit_on_messages_under_way_does_not_limit_a_source_that_waits_for_its_input_as_well() {
+    let of = |unfinished: u64, input_wait: f64| {
+        let mut report = sleeping(SleepsFor::Lock, 0.0, 0.0);
+        report.tasks[1] = task(2, "net/box", 0, 0.3, 1e6);
+        report.workers = vec![worker(0, 0.3)];
+        report.limits = Some(Limits { quantum: 64, unfinished });
+        let shares = report.tasks[0].work.shares.as_mut().unwrap();
+        (shares.input_wait, shares.output_wait) = (input_wait, 0.98 - input_wait);
+        verdict(&report)
+    };
+    assert_eq!(of(1, 0.1).finding.rule, "unfinished");
+    let crate::Verdict { finding, words, .. } = of(1, 0.4);
+    assert_eq!(finding.rule, "nothing");
+    assert!(words.evidence[0].contains("waits for its input 40 % of the time"), "{:?}", words.evidence);
+    assert_ne!(of(0, 0.4).finding.rule, "nothing", "without a limit somebody else makes the source wait");
+}
+
+#[test]
 fn a_small_quantum_is_known_by_what_dispatches_take_in_every_mode() {
     let of = |quantum: u64, messages: u64| {
         let mut report = sleeping(SleepsFor::Lock, 0.0, 0.0);

@@ -5,7 +5,9 @@ use super::super::judged::judge;
 use super::super::predicted;
 use super::*;
 use crate::ids::{TaskId, WorkerId};
-use crate::report::{Action, Finding, Report, Task as TaskOf, TaskShares, VerdictKind, Work};
+use crate::report::{
+    Action, Finding, Processors, Report, Task as TaskOf, TaskShares, VerdictKind, Work, Worker, WorkerShares,
+};
 use crate::verdict::verdict;
 
 /// The report on a run of a line: tasks with their busy shares, and a given verdict.
@@ -180,4 +182,47 @@ fn a_move_is_suggested_as_the_command_that_makes_it() {
     assert_eq!(set.setting, format!("task/{}.worker", task.id.number));
     assert_eq!(set.value, "0");
     assert!((0.8..1.05).contains(&set.gain.expect("a prediction")), "{set:?}");
+}
+
+/// The kind of the verdict on a line whose slowest task limits it, if other processes also had the processor
+/// of that task's worker for the share `lost` of the time.
+fn beside_others(given: Finding, lost: f64) -> VerdictKind {
+    let costs: Vec<Vec<f64>> = [10e3, 60e3, 20e3].map(|cost| vec![cost; 400]).into();
+    let model = line(&costs, &[8, 8]);
+    let lasted_ns = run(&model).lasted_ns;
+    let mut report = report(&[0.1, 0.7, 0.2], given);
+    // The source waits for room, so the network does not keep up with it.
+    report.tasks[0].work.shares =
+        Some(TaskShares { busy: 0.1, input_wait: 0.0, output_wait: 0.9, ready: 0.0 });
+    let shares =
+        WorkerShares { busy: 0.7, waiting: 0.3 - lost / 3.0, own: 0.0, kept: lost / 3.0, unaccounted: 0.0 };
+    report.workers = vec![Worker {
+        id: WorkerId::of(1),
+        lifetime_ns: 1e9,
+        shares: Some(shares),
+        cpu_ns: Some((0.75 - lost) * 1e9),
+        delayed_ns: Some(lost * 1e9),
+        ..Worker::default()
+    }];
+    report.processors = Some(Processors {
+        count: 2,
+        span_ns: 1e9,
+        run_ns: 5e8,
+        others_ns: Some(1.5e9),
+        throttled_ns: 0.0,
+        sampling_ns: 0.0,
+        looks: 0,
+    });
+    judge(&mut report, &predicted(&model, lasted_ns, 0.0), 64);
+    report.verdict.finding.kind
+}
+
+#[test]
+fn other_processes_are_the_verdict_where_they_take_more_than_any_change_gains() {
+    let others = || Finding { rule: "contention".to_owned(), ..Finding::new(VerdictKind::Contention) };
+    // The slowest task twice as fast gains 100 %; without the others 1 / (1 - lost) of the flow is possible.
+    assert_eq!(beside_others(task("t1"), 0.6), VerdictKind::Contention);
+    assert_eq!(beside_others(task("t1"), 0.45), VerdictKind::Task);
+    assert_eq!(beside_others(others(), 0.45), VerdictKind::Contention);
+    assert_eq!(beside_others(others(), 0.25), VerdictKind::Task);
 }
