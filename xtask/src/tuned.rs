@@ -19,11 +19,14 @@ Networks that start on a bad mapping, with and without `thalweg tune`, and in th
 usage: cargo xtask bench tune [NAME…] [--scale X] [--rounds N]
        cargo xtask bench tune --drawn N [--from N]
        cargo xtask bench tune --change
+       cargo xtask bench tune --rivals
 
   NAME        mc, farm, grain, des, rt, ant; all if none is given
   --scale X   so many times the input (default 1: some 10 s each on two cores)
   --rounds N  each way so often, by turns; the table has the medians (default 1)
   --change    instead: runs with costs, other processes or a reader that change every ten seconds (four minutes)
+  --rivals    instead: networks on a wrong mapping beside stealing, a mapping by hand and oneTBB's flow graph (three
+              minutes)
   --drawn N   instead: so many random networks that start with wrong settings, beside every single remedy
               among settings and mappings; half a minute each, and a measurement that was ended goes on
   --from N    the number of the first of these networks (default 0)
@@ -166,6 +169,10 @@ pub(crate) fn run(mut arguments: lexopt::Parser) -> Result<ExitCode> {
             Long("from") => from = arguments.value()?.parse()?,
             Long("change") => {
                 remedies::changing()?;
+                return Ok(ExitCode::SUCCESS);
+            }
+            Long("rivals") => {
+                remedies::rivals()?;
                 return Ok(ExitCode::SUCCESS);
             }
             Long("scale") => scale = arguments.value()?.parse()?,

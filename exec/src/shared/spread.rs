@@ -429,7 +429,7 @@ impl Spreading {
     }
 
     /// Notes that the mapper placed the tasks of all replicas again: `places` has the worker of each replica.
-    /// Where replicas were before, and who moved them there, no longer counts, and a check is due soon.
+    /// Where replicas were before, and that a user moved some of them, no longer counts, and a check is due soon.
     pub(crate) fn were_placed(&self, places: impl Iterator<Item = (u32, u32)>, clock: &Clock, now: u64) {
         let mut table = lock(&self.table);
         for (replica, worker) in places {

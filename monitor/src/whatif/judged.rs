@@ -45,6 +45,8 @@ const WORTH: f64 = 0.03;
 /// Other processes become the verdict instead of a finding of the rules only if the run without them would gain
 /// at least this.
 const ALONE_MIN: f64 = 0.5;
+/// The same where no replay shows what changes gain.
+const ALONE_SURE: f64 = 1.0;
 /// A verdict that other processes limit the flow stays if the run without them would gain at least this share
 /// of what the best change gains. A change gains less beside other processes than in a replay without them.
 const AS_GOOD_ALONE: f64 = 0.6;
@@ -188,6 +190,9 @@ fn ended(text: &str) -> String {
 /// change that the rules' finding suggests that the unknown order of messages does not matter.
 fn judge_by_sums(report: &mut Report, replayed: &Replayed) {
     use VerdictKind::{Burst, Mapping, Replica, Sink, Source, Task, Unclear, Worker};
+    if blame_others(report, ALONE_SURE) {
+        return;
+    }
     let Replayed { answer, samples, .. } = replayed;
     let of_rules = &report.verdict.finding;
     let applies =
@@ -355,7 +360,10 @@ impl Table<'_> {
             let is_seen = matches!(found.rule.as_str(), "asleep" | "spinning" | "behind");
             return !is_seen && !is_others && found.kind != VerdictKind::Unclear && gain < LIMITS;
         }
-        gain < AS_GOOD * most && (is_others || self.leads(named) <= 1.0 - SURE)
+        // To move another task is as little work as to move the finding's task.
+        let is_move = matches!(self.changes[head].change, Change::Place { .. });
+        let share = if found.kind == VerdictKind::Mapping && is_move { ABOUT } else { AS_GOOD };
+        gain < share * most && (is_others || self.gain_most(named, share) <= 1.0 - SURE)
     }
 
     /// Adds the gain of replicas to the verdict on a component that limits the flow, if replicas are as good

@@ -12,6 +12,7 @@ mod generator;
 mod journal;
 mod network;
 mod remedy;
+mod rivals;
 mod score;
 mod table;
 mod trial;
@@ -34,6 +35,7 @@ use score::advice_of;
 use trial::{Bench, RECORDINGS, Recorded, Size};
 
 pub(crate) use changing::changing;
+pub(crate) use rivals::rivals;
 pub(crate) use tuned::drawn;
 
 /// The first of the scored seeds. Smaller seeds are for development: those from 20,030 on were scored once, and

@@ -247,7 +247,7 @@ fn measure(bench: &Bench, journal: &mut Journal, seed: u64, start: &Start) -> Re
 
 /// What runs beside the network.
 #[derive(Clone, Copy)]
-enum Beside<'a> {
+pub(super) enum Beside<'a> {
     Nobody,
     /// A tuner, which saves its settings to this file.
     Tuner(&'a std::path::Path),
@@ -256,7 +256,7 @@ enum Beside<'a> {
 }
 
 /// The seconds that a run takes.
-fn run(bench: &Bench, case: &Case, size: Size, beside: Beside<'_>) -> Result<f64> {
+pub(super) fn run(bench: &Bench, case: &Case, size: Size, beside: Beside<'_>) -> Result<f64> {
     let space = bench.folder.join("space");
     if space.exists() {
         std::fs::remove_dir_all(&space)?;

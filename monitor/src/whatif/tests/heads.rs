@@ -184,6 +184,29 @@ fn a_move_is_suggested_as_the_command_that_makes_it() {
     assert!((0.8..1.05).contains(&set.gain.expect("a prediction")), "{set:?}");
 }
 
+#[test]
+fn of_two_moves_the_better_one_is_the_verdict() {
+    // Worker 1 has work of 31, 34 and 35: without the last task 65 of 100 remain, and without the first one 69.
+    let costs: Vec<Vec<f64>> = [1e3, 31e3, 34e3, 35e3].iter().map(|&cost| vec![cost; 400]).collect();
+    let mut model = line(&costs, &[8, 8, 8]);
+    (model.runtime.workers, model.runtime.processors) = (2, 2.0);
+    model.tasks[1..].iter_mut().for_each(|task| task.place = Place::Worker(1));
+    let lasted_ns = run(&model).lasted_ns;
+    let moved = |task: u64| Finding {
+        component: Some(format!("t{}", task - 1)),
+        rule: "mapping".to_owned(),
+        task: Some(crate::report::TaskRef { id: TaskId::of(task), name: format!("t{}", task - 1) }),
+        actions: vec![Action::set(&format!("task/{task}.worker"), 0)],
+        ..Finding::new(VerdictKind::Mapping)
+    };
+    for task in [2, 4] {
+        let mut report = report(&[0.01, 0.31, 0.34, 0.34], moved(task));
+        judge(&mut report, &predicted(&model, lasted_ns, 0.0), 64);
+        let Some(Action::Set(set)) = report.verdict.finding.actions.first() else { panic!("{report:?}") };
+        assert_eq!(set.setting, "task/4.worker", "instead of the move of task {task}");
+    }
+}
+
 /// The kind of the verdict on a line whose slowest task limits it, if other processes also had the processor
 /// of that task's worker for the share `lost` of the time.
 fn beside_others(given: Finding, lost: f64) -> VerdictKind {
