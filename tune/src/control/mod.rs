@@ -47,7 +47,8 @@ pub struct Policy {
     pub settle: usize,
     /// The least number of pairs of windows that are compared.
     pub pairs_min: usize,
-    /// The number of pairs without a clear result after which the change is taken back.
+    /// The number of pairs without a clear result after which the change is taken back; twice as many if it
+    /// surely gains something, but perhaps less than `gain_min`.
     pub pairs_max: usize,
     /// The loss in one window, as a fraction, at which a trial ends at once.
     pub harm: f64,
@@ -476,7 +477,9 @@ impl Controller {
         if slower && gain.pairs > pairs_min {
             return self.take_back(trial, "the rate fell".to_owned());
         }
-        if gain.pairs >= pairs_max {
+        // If something is surely gained, but not surely enough, further pairs cost nothing.
+        let most = if gain.least > 0.0 { 2 * pairs_max } else { pairs_max };
+        if gain.pairs >= most {
             return self.take_back(trial, "whether it gains is not clear".to_owned());
         }
         // The present values stay in force for the first window of the next pair.
