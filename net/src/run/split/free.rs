@@ -84,7 +84,7 @@ impl SplitDispatcher {
         }
         let (records, _) = self.input.upcoming(cx, left);
         let Some(first) = records.first() else {
-            return Err(if self.input.ended() { Stop::Ended } else { Stop::InputEmpty });
+            return self.input.none_sent();
         };
         match self.choice.values(first, &self.replicas) {
             Ok((from, to)) if from == to => {

@@ -35,15 +35,19 @@ impl OrderedSplit {
         OrderedSplit { position, body, choice, input, replicas: Replicas::new(folds), turns }
     }
 
-    /// Sends the next record to its replica. Only one record is sent at a time, because successive records
-    /// rarely go to the same replica.
-    fn dispatch(&mut self, cx: &mut Context<'_>, _: usize) -> Result<usize, Stop> {
+    /// Sends the next record to its replica, if `left` is not 0. Only one record is sent at a time, because
+    /// successive records rarely go to the same replica.
+    fn dispatch(&mut self, cx: &mut Context<'_>, left: usize) -> Result<usize, Stop> {
         if !self.turns.flush(cx) {
             return Err(Stop::OutputFull);
         }
+        if left == 0 {
+            self.input.upcoming(cx, 0);
+            return self.input.none_sent();
+        }
         match self.input.next(cx) {
             Some(record) => self.dispatch_one(cx, record),
-            None => return Err(if self.input.ended() { Stop::Ended } else { Stop::InputEmpty }),
+            None => return self.input.none_sent(),
         }
         Ok(1)
     }
