@@ -26,9 +26,20 @@ impl<T: Spared> Spare<T> {
 
     /// A value that lives until it is given to [`Spare::free`].
     pub(crate) fn make(value: T) -> NonNull<T> {
+        Spare::fill(Spare::memory(), value)
+    }
+
+    /// Memory for a value. A caller that has the memory before it makes the value makes the value in place.
+    #[inline]
+    pub(crate) fn memory() -> Box<MaybeUninit<T>> {
         let memory = T::with(|spare| spare.0.borrow_mut().as_mut().and_then(Vec::pop)).flatten();
-        let made = Box::write(memory.unwrap_or_else(Box::new_uninit), value);
-        NonNull::from(Box::leak(made))
+        memory.unwrap_or_else(Box::new_uninit)
+    }
+
+    /// Makes a value in this memory, which lives until it is given to [`Spare::free`].
+    #[inline(always)]
+    pub(crate) fn fill(memory: Box<MaybeUninit<T>>, value: T) -> NonNull<T> {
+        NonNull::from(Box::leak(Box::write(memory, value)))
     }
 
     /// Drops a value.
@@ -80,7 +91,7 @@ pub(crate) struct Keeps<T: Spared>(PhantomData<*const T>);
 
 impl<T: Spared> Keeps<T> {
     pub(crate) fn new() -> Keeps<T> {
-        T::with(|spare| spare.0.replace(Some(Vec::with_capacity(KEPT))));
+        T::with(|spare| spare.0.replace(Some(Vec::new())));
         Keeps(PhantomData)
     }
 }

@@ -239,6 +239,7 @@ fn last_block(capacity: usize) -> u8 {
 pub(crate) const NO_BLOCK: u32 = u32::MAX;
 
 impl<H: Holder> Ring<H> {
+    #[inline(always)]
     pub(crate) fn new(
         id: u64,
         capacity: usize,

@@ -2,8 +2,10 @@
 //! in the blocks.
 
 use std::alloc::Layout;
+use std::mem::MaybeUninit;
 
 use crate::ring::{Holder, NO_BLOCK, Ring};
+use crate::spare::{Spare, spared};
 use crate::sync::{AtomicPtr, AtomicUsize, Ordering, Slot};
 
 /// The number of slots that a stream begins with. Whenever all slots are in use, the stream goes on in a
@@ -36,6 +38,42 @@ fn layout<T>(count: usize) -> (Layout, usize) {
     Layout::new::<Header>().extend(slots).expect("a header fits, too")
 }
 
+/// The memory of the smallest blocks: a header and the first slots of a stream of pointers, such as records. Each
+/// worker keeps memory of this size, because each stream through which a message passes needs some.
+pub(crate) struct Small(#[allow(dead_code, reason = "only the size counts")] [MaybeUninit<u64>; 9]);
+
+spared!(Small);
+
+fn is_small(layout: Layout) -> bool {
+    layout.size() <= size_of::<Small>() && layout.align() <= align_of::<Small>()
+}
+
+/// Memory for a block with this layout.
+#[inline]
+fn allocate(layout: Layout) -> *mut u8 {
+    if is_small(layout) {
+        return Box::into_raw(Spare::<Small>::memory()).cast();
+    }
+    // SAFETY: the layout has a size greater than 0 because it contains a header.
+    let block = unsafe { std::alloc::alloc(layout) };
+    if block.is_null() {
+        std::alloc::handle_alloc_error(layout);
+    }
+    block
+}
+
+/// Gives the memory of a block back.
+///
+/// # Safety
+/// The memory came from [`allocate`] with the same layout, and no code uses it any more.
+#[inline]
+unsafe fn deallocate(block: *mut u8, layout: Layout) {
+    // SAFETY: guaranteed by the caller; memory of the smallest size needs no value to be valid.
+    unsafe {
+        if is_small(layout) { Spare::free(block.cast::<Small>()) } else { std::alloc::dealloc(block, layout) }
+    }
+}
+
 /// Allocates a block that begins with message `begin` and follows the block `before`; returns its slots.
 fn new_block<T>(count: usize, begin: usize, before: *mut u8) -> *mut u8 {
     let (layout, offset) = layout::<T>(count);
@@ -46,13 +84,9 @@ fn new_block<T>(count: usize, begin: usize, before: *mut u8) -> *mut u8 {
         before,
         mask: count as u32 - 1,
     };
-    // SAFETY: the layout has a size greater than 0 because it contains a header; header and slots lie inside
-    // their allocation.
+    // SAFETY: the block has room for the layout, which is that of header and slots.
     unsafe {
-        let block = std::alloc::alloc(layout);
-        if block.is_null() {
-            std::alloc::handle_alloc_error(layout);
-        }
+        let block = allocate(layout);
         block.cast::<Header>().write(header);
         let slots = block.add(offset);
         (0..count).for_each(|at| slots.cast::<Slot<T>>().add(at).write(Slot::empty()));
@@ -80,7 +114,7 @@ unsafe fn free_block<T>(slots: *mut u8) {
         let block = slots.sub(offset);
         (0..count).for_each(|at| std::ptr::drop_in_place(slots.cast::<Slot<T>>().add(at)));
         std::ptr::drop_in_place(block.cast::<Header>());
-        std::alloc::dealloc(block, layout);
+        deallocate(block, layout);
     }
 }
 

@@ -146,7 +146,8 @@ pub(crate) fn new_stream<T: Send + 'static>(
     telemetry: StreamTelemetry,
     messages: &'static Messages<TaskCell>,
 ) -> (Out<T>, In<T>) {
-    let ring = Spare::make(Ring::new(id, capacity, telemetry, messages));
+    let memory = Spare::memory();
+    let ring = Spare::fill(memory, Ring::new(id, capacity, telemetry, messages));
     (Out { ring, _messages: PhantomData }, In { ring, _messages: PhantomData })
 }
 
@@ -514,7 +515,7 @@ impl<T: Send + 'static> In<T> {
         self.look(cx)
     }
 
-    #[inline(never)]
+    #[inline(always)]
     fn look(&self, cx: &mut Context<'_>) -> bool {
         // SAFETY: the context's core outlives the context, and we hold no other reference to the core.
         let core = unsafe { cx.core().as_mut() };
