@@ -173,7 +173,9 @@ impl SplitDispatcher {
         };
         // If the announcement waits for space, its cause need not be kept: when there is space, the cause
         // will be the message read last.
-        self.waiting.extend(refused.map(|announcement| (None, announcement)));
+        if let Some(announcement) = refused {
+            self.waiting.push_back((None, announcement));
+        }
     }
 
     /// Writes waiting records; returns whether none waits any more.
