@@ -17,6 +17,7 @@
 //! | the fence of `leave` | reader left |
 //! | acquire of `tail`, of `head` | ring passes, grows, and others |
 //! | release of a block's `next` | ring grows |
+//! | in `shrink` the note that the reader's block is not the last one | ring goes on in a smaller block |
 //! | in `move_end` the fence | former blocking task (else the barrier in every thread is one) |
 //! | in `move_end` the wait for the peer's section; release of the section's end | former task |
 //! | acquire and release where references to streams are given up, where those to tasks are | last end; last reference |

@@ -3,7 +3,10 @@
 //! a stage, pair or record costs, run the example on two numbers under `valgrind --tool=callgrind` and divide
 //! the difference of the counted instructions by the difference of the numbers.
 //!
-//! usage: unfolding star|cells|split|ordered|free NUMBER [off|metrics|full]
+//! usage: unfolding star|cells|split|ordered|free NUMBER [none|off|metrics|full [QUANTUM_US]]
+//!
+//! The mode is that of a space; `none`, the default, is no space. QUANTUM_US is `exec.quantum_us`: under valgrind
+//! everything takes some fifty times as long, so a quantum should be longer, too.
 #![allow(clippy::print_stdout, missing_docs)]
 
 use std::time::Instant;
@@ -69,15 +72,17 @@ impl Task for Sink {
 
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let usage = "usage: unfolding star|cells|split|ordered|free NUMBER [off|metrics|full]";
+    let usage = "usage: unfolding star|cells|split|ordered|free NUMBER [none|off|metrics|full [QUANTUM_US]]";
     let (Some(case), Some(number)) = (arguments.first(), arguments.get(1)) else { panic!("{usage}") };
     let number: u64 = number.parse().expect(usage);
-    let mode = arguments.get(2).map(|mode| match mode.as_str() {
-        "off" => Mode::Off,
-        "metrics" => Mode::Metrics,
-        "full" => Mode::Full,
-        _ => panic!("{usage}"),
-    });
+    let mode = match arguments.get(2).map(String::as_str) {
+        None | Some("none") => None,
+        Some("off") => Some(Mode::Off),
+        Some("metrics") => Some(Mode::Metrics),
+        Some("full") => Some(Mode::Full),
+        Some(_) => panic!("{usage}"),
+    };
+    let quantum_us = arguments.get(3).map_or(Options::default().quantum_us, |us| us.parse().expect(usage));
     let split = |operator| vec![format!("([{{<n>}} -> {{<n>}}] {operator} <n>)"); 4].join(" .. ");
     let (text, labels, records, value): (_, _, _, fn(u64) -> i64) = match case.as_str() {
         // A filter gives the only record the number of stages that it unfolds.
@@ -104,7 +109,8 @@ fn main() {
     let space = mode.map(|_| {
         Space::create(SpaceOptions { parent: Some(folder.path().into()), ..SpaceOptions::default() }).unwrap()
     });
-    let options = Options { workers: 1, space, mode: mode.unwrap_or_default(), ..Options::default() };
+    let options =
+        Options { workers: 1, space, mode: mode.unwrap_or_default(), quantum_us, ..Options::default() };
     let runtime = Runtime::new(options).unwrap();
     let limits = StartOptions { replicas: 2 * number, ..StartOptions::default() };
     let running = network.start_with(&runtime, limits).unwrap();
