@@ -207,7 +207,8 @@ fn a_star_of_cells_pairs_many_records_in_the_order_in_which_they_complete_a_cell
             records.iter().enumerate().partition(|(_, record)| record.contains("\"a\""));
         let pairs = firsts.len().min(seconds.len());
         let held = firsts.len().max(seconds.len()) - pairs;
-        (firsts.truncate(pairs), seconds.truncate(pairs));
+        firsts.truncate(pairs);
+        seconds.truncate(pairs);
         let mut pairs: Vec<_> = firsts.iter().zip(&seconds).collect();
         pairs.sort_by_key(|(first, second)| first.0.max(second.0));
         // A joined record has all labels of the record with `a`, and `b` of the other.
