@@ -17,6 +17,7 @@
 //! | the fence of `leave` | reader left |
 //! | acquire of `tail`, of `head` | ring passes, grows, and others |
 //! | release of a block's `next` | ring grows |
+//! | in `shrink` the note that the reader's block is not the last one | ring goes on in a smaller block |
 //! | in `move_end` the fence | former blocking task (else the barrier in every thread is one) |
 //! | in `move_end` the wait for the peer's section; release of the section's end | former task |
 //! | acquire and release where references to streams are given up, where those to tasks are | last end; last reference |
@@ -32,7 +33,7 @@ use std::sync::Arc;
 use loom::thread;
 
 use crate::parker::Parker;
-use crate::ring::stream::{messages, room, slot, take};
+use crate::ring::stream::{messages, room, shrink, slot, take};
 use crate::ring::{AWAKE, FOREIGN, Holder, NO_TOKEN, PORT_WAITS, TASK_WAITS, Wait};
 use crate::runtime::ports::Plain;
 use crate::shared::Shared;
@@ -121,8 +122,9 @@ fn task_of_no_worker(shared: &Arc<Shared>) -> Both<TaskCell> {
 }
 
 /// Two threads pass more messages than the ring holds, and each sleeps when it can do nothing. When the ring
-/// is full, the writer changes the ring's capacity to `then`.
-fn ring_passes(capacity: usize, messages: usize, then: Option<u64>) {
+/// is full, the writer changes the ring's capacity to `then`. If the ring `shrinks`, the writer goes on in a
+/// block of half as many slots before its last message.
+fn ring_passes(capacity: usize, messages: usize, then: Option<u64>, shrinks: bool) {
     model(move || {
         let ring = ring(capacity);
         ring.get().follow_setting();
@@ -131,6 +133,10 @@ fn ring_passes(capacity: usize, messages: usize, then: Option<u64>) {
         let writing = thread::spawn(move || {
             let ring = ring.get();
             for message in 0..messages {
+                if shrinks && message + 1 == messages {
+                    shrink::<usize>(ring);
+                    ring.writing.limit.set(ring.writing.pushed.get());
+                }
                 while !push(ring, message) {
                     if then.is_some_and(|then| ring.adopt(then).is_some()) {
                         continue;
@@ -176,26 +182,32 @@ fn ring_passes(capacity: usize, messages: usize, then: Option<u64>) {
 
 #[test]
 fn loom_ring_passes_every_message_and_the_end() {
-    ring_passes(1, 2, None);
+    ring_passes(1, 2, None, false);
 }
 
 /// The writer goes on in a larger block of the ring while the reader reads the former block.
 #[test]
 fn loom_ring_grows() {
-    ring_passes(2, 3, None);
+    ring_passes(2, 3, None, false);
 }
 
 /// The capacity grows from one to two while the ring holds one message: the block for the second message is
 /// larger than the first block.
 #[test]
 fn loom_ring_is_made_to_hold_more() {
-    ring_passes(1, 3, Some(2));
+    ring_passes(1, 3, Some(2), false);
+}
+
+/// The writer leaves the largest block, which has two slots, for a block of one while the reader reads.
+#[test]
+fn loom_ring_goes_on_in_a_smaller_block() {
+    ring_passes(2, 3, None, true);
 }
 
 /// The capacity shrinks from two to one while the ring holds two messages.
 #[test]
 fn loom_ring_is_made_to_hold_fewer() {
-    ring_passes(2, 3, Some(1));
+    ring_passes(2, 3, Some(1), false);
 }
 
 /// A reader that leaves wakes a writer that waits for room.

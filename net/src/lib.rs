@@ -20,6 +20,7 @@ pub mod label;
 mod lanes;
 pub mod library;
 pub mod network;
+mod numbers;
 pub mod pattern;
 pub mod plan;
 pub mod record;

@@ -2,6 +2,8 @@
 
 #![forbid(unsafe_code)]
 
+use std::sync::Arc;
+
 use crate::expression::{Bound, Expression};
 use crate::label::{Label, labels_of};
 use crate::plan::{PlanCache, RecordFault};
@@ -12,7 +14,7 @@ use crate::syntax::ast;
 /// A compiled pattern: labels (fields, tags and binding tags) that a record must have, and a guard.
 #[derive(Clone, Debug)]
 pub struct Pattern {
-    labels: Vec<Label>,
+    labels: Arc<[Label]>,
     guard: Option<Expression>,
     cache: PlanCache<Match>,
 }
@@ -29,7 +31,7 @@ impl Pattern {
     /// Compiles a pattern.
     pub fn compile(pattern: &ast::Pattern) -> Pattern {
         Pattern {
-            labels: labels_of(&pattern.labels.labels),
+            labels: labels_of(&pattern.labels.labels).into(),
             guard: pattern.guard.as_ref().map(Expression::compile),
             cache: PlanCache::new(),
         }

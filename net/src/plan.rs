@@ -25,6 +25,7 @@ use std::sync::{Mutex, PoisonError};
 use thalweg_box::Value;
 
 use crate::label::Label;
+use crate::numbers::NumberMap;
 use crate::record::{Record, move_slot, put};
 use crate::shape::{self, ShapeId};
 
@@ -75,9 +76,12 @@ fn described(label: Label) -> String {
 #[derive(Clone, Debug)]
 pub struct PlanCache<P> {
     latest: (ShapeId, usize),
-    entries: Vec<(ShapeId, P)>,
-    /// The index of the plan of each shape, used when there are more than [`SCANNED_MAX`] plans.
-    index: HashMap<ShapeId, usize>,
+    /// The plan that was made first. Most replicas need no other one, so they allocate no memory for plans.
+    first: Option<(ShapeId, P)>,
+    /// The other plans; the plan with index 1 is the first of them.
+    others: Vec<(ShapeId, P)>,
+    /// The index of the plan of each shape, used when there are more than [`SCANNED_MAX`] other plans.
+    index: NumberMap<ShapeId, usize>,
 }
 
 /// If a cache has more plans than this, a plan is found by the index and not by a search through all plans.
@@ -92,7 +96,12 @@ impl<P> Default for PlanCache<P> {
 impl<P> PlanCache<P> {
     /// An empty cache. The cache allocates no memory until it is used.
     pub fn new() -> PlanCache<P> {
-        PlanCache { latest: (ShapeId::UNSET, 0), entries: Vec::new(), index: HashMap::new() }
+        PlanCache {
+            latest: (ShapeId::UNSET, 0),
+            first: None,
+            others: Vec::new(),
+            index: NumberMap::default(),
+        }
     }
 
     /// The plan for a shape; computed if no record had this shape before.
@@ -101,31 +110,45 @@ impl<P> PlanCache<P> {
         if self.latest.0 != shape {
             self.look_up(shape, compute);
         }
-        &self.entries[self.latest.1].1
+        match (self.latest.1, &self.first) {
+            (0, Some((_, plan))) => plan,
+            (at, _) => &self.others[at - 1].1,
+        }
     }
 
     #[inline(never)]
     fn look_up(&mut self, shape: ShapeId, compute: impl FnOnce() -> P) {
-        let found = match self.entries.len() {
-            0..=SCANNED_MAX => self.entries.iter().position(|(known, _)| *known == shape),
+        let at = match &self.first {
+            None => {
+                self.first = Some((shape, compute()));
+                0
+            }
+            Some((known, _)) if *known == shape => 0,
+            Some(_) => self.look_up_other(shape, compute),
+        };
+        self.latest = (shape, at);
+    }
+
+    fn look_up_other(&mut self, shape: ShapeId, compute: impl FnOnce() -> P) -> usize {
+        let found = match self.others.len() {
+            0..=SCANNED_MAX => self.others.iter().position(|(known, _)| *known == shape).map(|at| at + 1),
             _ => self.index.get(&shape).copied(),
         };
-        let at = found.unwrap_or_else(|| {
-            self.entries.push((shape, compute()));
-            if self.entries.len() > SCANNED_MAX {
+        found.unwrap_or_else(|| {
+            self.others.push((shape, compute()));
+            if self.others.len() > SCANNED_MAX {
                 let from = self.index.len();
-                self.index.extend(self.entries.iter().enumerate().skip(from).map(|(i, e)| (e.0, i)));
+                self.index.extend(self.others.iter().enumerate().skip(from).map(|(i, e)| (e.0, i + 1)));
             }
-            self.entries.len() - 1
-        });
-        self.latest = (shape, at);
+            self.others.len()
+        })
     }
 }
 
 /// The plans that all replicas of a component share: a replica that is made for a single record reuses the
 /// plans of earlier replicas. Each replica also has a [`PlanCache`].
 #[derive(Debug)]
-pub(crate) struct CommonPlans<P>(Mutex<HashMap<ShapeId, P>>);
+pub(crate) struct CommonPlans<P>(Mutex<NumberMap<ShapeId, P>>);
 
 impl<P: Clone> CommonPlans<P> {
     pub(crate) fn new() -> CommonPlans<P> {

@@ -25,13 +25,21 @@ const WORTH_IT_NS: u64 = 10_000;
 /// of a sample is negligible. The samples decide where replicas run.
 const UNSEEN_NS: u64 = 20_000;
 
+impl Budget {
+    /// Whether the dispatch's time is not measured.
+    #[inline]
+    pub(super) fn is_unsampled(&self) -> bool {
+        self.started.is_none()
+    }
+}
+
 impl Core {
     #[inline]
     pub(crate) fn begin_budget(&mut self, task: &TaskCell) -> Budget {
         let quantum = self.adopted.quantum;
         let budget = task.pace.get().budget();
         if Sampling::skips(&task.sampling) {
-            return Budget { messages: quantum.min(budget), started: None };
+            return Budget { messages: quantum.min(budget.max(1)), started: None };
         }
         let now = self.telemetry.clock_of_dispatch();
         Budget { messages: quantum.min(budget.max(1)), started: Some((now, done_by(task))) }

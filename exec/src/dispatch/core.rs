@@ -92,6 +92,14 @@ impl Core {
         }
     }
 
+    /// The state that all threads share, without counting a reference.
+    #[inline]
+    pub(crate) fn shared_state<'a>(&self) -> &'a Shared {
+        // SAFETY: the core keeps its reference to the shared state as long as it lives, and callers, which run
+        // inside the core's thread, do not keep the result longer.
+        unsafe { &*Arc::as_ptr(&self.shared) }
+    }
+
     /// The core to which the pointer in a context or in ports refers.
     pub(crate) fn of(thread: Thread) -> NonNull<Core> {
         thread.cast()

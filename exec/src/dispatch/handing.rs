@@ -290,9 +290,16 @@ impl Core {
 
     /// Writes messages that the current task has handed on to its stream, because the task goes on or ends.
     /// They are published with the dispatch, which wakes their reader.
+    #[inline]
+    pub(crate) fn take_back_handed(&mut self) {
+        if self.handed.is_some() {
+            self.write_handed();
+        }
+    }
+
     #[cold]
     #[inline(never)]
-    pub(crate) fn take_back_handed(&mut self) {
+    fn write_handed(&mut self) {
         if let Some(handed) = self.handed.take() {
             // SAFETY: the writing end that handed the messages on keeps the stream.
             let stream = unsafe { handed.stream.as_ref() };

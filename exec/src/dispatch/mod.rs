@@ -9,6 +9,7 @@
 //! | `waking` | what makes a task ready, and tasks that come to a worker |
 //! | `ends` | ends of streams: which task has them, and how they go |
 //! | `publishing` | the end of a dispatch |
+//! | `relay` | the same for a dispatch that passed on the only messages there were |
 //! | `handing` | messages that a task hands on to the one that waits for them, which works on them where they stand |
 //! | `sizes` | sizes of messages, taken before those are published |
 //! | `run`, `own` | dispatches of a worker, and of a task with a thread of its own |
@@ -20,6 +21,7 @@ mod handing;
 pub(crate) mod moving;
 mod own;
 mod publishing;
+mod relay;
 mod run;
 mod sizes;
 mod used;

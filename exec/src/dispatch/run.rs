@@ -49,6 +49,10 @@ impl Core {
         stop: Stop,
         budget: &Budget,
     ) -> Result<(), &'static str> {
+        // SAFETY: this is the thread's own core; the reference ends with the line, and no user's code runs before.
+        if unsafe { &mut *core.as_ptr() }.relay(task, stop, budget) {
+            return Ok(());
+        }
         task.counts.dispatches.set(task.counts.dispatches.get() + 1);
         // SAFETY: this is the thread's own core; the reference ends with the line.
         if unsafe { core.as_ref() }.handed.is_some() {
@@ -127,7 +131,7 @@ impl Core {
             // SAFETY: this is the thread's own core; no user's code runs inside this block.
             let core = unsafe { &mut *core.as_ptr() };
             core.forget(cell);
-            core.shared.clone()
+            core.shared_state()
         };
         shared.task_ended(cell, outcome);
         // SAFETY: this gives up the reference that kept the task alive.

@@ -211,8 +211,9 @@ pub(crate) struct Reading<H> {
     pub(crate) reader_gone: AtomicU8,
     /// Whether the reader was woken because the stream has ended, or has seen the end itself.
     pub(crate) end_told: Cell<bool>,
-    /// The last block, which is the largest, has two to the power of this many slots. The writer writes the
-    /// field (relaxed) before it publishes a message in a larger block.
+    /// The last block, which is the largest, has two to the power of this many slots; a greater value if any
+    /// block may be followed by another one. The writer writes the field (relaxed) before it publishes a message
+    /// in a block after the largest so far.
     pub(crate) last_block: AtomicU8,
     /// The number of ends that are gone. Each end adds 1 when it goes (acquire-release).
     ends_gone: AtomicU8,
@@ -239,6 +240,7 @@ fn last_block(capacity: usize) -> u8 {
 pub(crate) const NO_BLOCK: u32 = u32::MAX;
 
 impl<H: Holder> Ring<H> {
+    #[inline(always)]
     pub(crate) fn new(
         id: u64,
         capacity: usize,

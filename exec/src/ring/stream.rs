@@ -2,12 +2,16 @@
 //! in the blocks.
 
 use std::alloc::Layout;
+use std::cell::Cell;
+use std::mem::MaybeUninit;
 
 use crate::ring::{Holder, NO_BLOCK, Ring};
+use crate::spare::{Spare, spared};
 use crate::sync::{AtomicPtr, AtomicUsize, Ordering, Slot};
 
 /// The number of slots that a stream begins with. Whenever all slots are in use, the stream goes on in a
-/// block of twice as many, up to its capacity; so a stream that is seldom full stays small.
+/// block of twice as many, up to its capacity; so a stream that is seldom full stays small. A stream that uses
+/// few slots of its block for long goes on in a block of half as many.
 const SLOTS_AT_FIRST: usize = if cfg!(loom) { 1 } else { 4 };
 
 /// The header before a block's slots.
@@ -28,12 +32,84 @@ struct Header {
     before: *mut u8,
     /// The number of slots, which is a power of two, less one.
     mask: u32,
+    /// How the writer uses the block; only the writer accesses the field.
+    use_of: Cell<Use>,
 }
+
+/// How a writer uses its block: in the high 8 bits the number of looks for room in a row between which few
+/// slots were in use, in the others the low bits of the index of the next message at the last look.
+#[derive(Clone, Copy, Default)]
+struct Use(u32);
+
+impl Use {
+    const INDEX_BITS: u32 = 24;
+    /// A writer looks for room once a dispatch or more often. After so many looks with few slots in use, the
+    /// block is too large.
+    const LOOKS_MAX: u32 = 255;
+
+    /// The use after a further look, when `used` messages wait and message `next` is written next, of a block
+    /// of `count` slots. Few slots were in use if an eighth of the block holds what waits and what was written
+    /// since the last look: then half of the block would have held all messages at any time.
+    fn after_look(self, next: usize, used: usize, count: usize) -> Use {
+        let index = (1 << Use::INDEX_BITS) - 1;
+        let written = (next as u32).wrapping_sub(self.0) & index;
+        let looks = if used.max(written as usize) <= count / 8 { self.looks() + 1 } else { 0 };
+        Use(looks.min(Use::LOOKS_MAX) << Use::INDEX_BITS | next as u32 & index)
+    }
+
+    fn looks(self) -> u32 {
+        self.0 >> Use::INDEX_BITS
+    }
+}
+
+/// Blocks of more slots than this, but not of so many that the index in [`Use`] would overflow, are left when
+/// they are too large.
+const SLOTS_KEPT: usize = 32;
+const SLOTS_WATCHED_MAX: usize = 1 << (Use::INDEX_BITS - 1);
+
+/// The value of `last_block` after which the reader no longer takes its block for the last one.
+const NO_LAST_BLOCK: u8 = 63;
 
 /// The layout of a block of `count` slots, and the offset of the slots in it.
 fn layout<T>(count: usize) -> (Layout, usize) {
     let slots = Layout::array::<Slot<T>>(count).expect("2^30 messages fit into an address space");
     Layout::new::<Header>().extend(slots).expect("a header fits, too")
+}
+
+/// The memory of the smallest blocks: a header and the first slots of a stream of pointers, such as records. Each
+/// worker keeps memory of this size, because each stream through which a message passes needs some.
+pub(crate) struct Small(#[allow(dead_code, reason = "only the size counts")] [MaybeUninit<u64>; 9]);
+
+spared!(Small);
+
+fn is_small(layout: Layout) -> bool {
+    layout.size() <= size_of::<Small>() && layout.align() <= align_of::<Small>()
+}
+
+/// Memory for a block with this layout.
+#[inline]
+fn allocate(layout: Layout) -> *mut u8 {
+    if is_small(layout) {
+        return Box::into_raw(Spare::<Small>::memory()).cast();
+    }
+    // SAFETY: the layout has a size greater than 0 because it contains a header.
+    let block = unsafe { std::alloc::alloc(layout) };
+    if block.is_null() {
+        std::alloc::handle_alloc_error(layout);
+    }
+    block
+}
+
+/// Gives the memory of a block back.
+///
+/// # Safety
+/// The memory came from [`allocate`] with the same layout, and no code uses it any more.
+#[inline]
+unsafe fn deallocate(block: *mut u8, layout: Layout) {
+    // SAFETY: guaranteed by the caller; memory of the smallest size needs no value to be valid.
+    unsafe {
+        if is_small(layout) { Spare::free(block.cast::<Small>()) } else { std::alloc::dealloc(block, layout) }
+    }
 }
 
 /// Allocates a block that begins with message `begin` and follows the block `before`; returns its slots.
@@ -45,14 +121,11 @@ fn new_block<T>(count: usize, begin: usize, before: *mut u8) -> *mut u8 {
         begin,
         before,
         mask: count as u32 - 1,
+        use_of: Cell::new(Use(begin as u32 & ((1 << Use::INDEX_BITS) - 1))),
     };
-    // SAFETY: the layout has a size greater than 0 because it contains a header; header and slots lie inside
-    // their allocation.
+    // SAFETY: the block has room for the layout, which is that of header and slots.
     unsafe {
-        let block = std::alloc::alloc(layout);
-        if block.is_null() {
-            std::alloc::handle_alloc_error(layout);
-        }
+        let block = allocate(layout);
         block.cast::<Header>().write(header);
         let slots = block.add(offset);
         (0..count).for_each(|at| slots.cast::<Slot<T>>().add(at).write(Slot::empty()));
@@ -80,7 +153,7 @@ unsafe fn free_block<T>(slots: *mut u8) {
         let block = slots.sub(offset);
         (0..count).for_each(|at| std::ptr::drop_in_place(slots.cast::<Slot<T>>().add(at)));
         std::ptr::drop_in_place(block.cast::<Header>());
-        std::alloc::dealloc(block, layout);
+        deallocate(block, layout);
     }
 }
 
@@ -120,6 +193,9 @@ pub(crate) fn room<T>(ring: &Ring<impl Holder>) -> usize {
 fn room_in_block<T>(ring: &Ring<impl Holder>, used: usize) -> usize {
     let count = ring.writing.mask.get() as usize + 1;
     if !ring.writing.slots.get().is_null() {
+        if count > SLOTS_KEPT && is_too_large::<T>(ring, used, count) {
+            return shrink::<T>(ring);
+        }
         if used == 0 || count >= ring.capacity() as usize {
             return count;
         }
@@ -133,13 +209,36 @@ fn room_in_block<T>(ring: &Ring<impl Holder>, used: usize) -> usize {
     grow::<T>(ring)
 }
 
+/// Notes that the writer looks for room; returns whether few of the block's slots were in use for long.
+fn is_too_large<T>(ring: &Ring<impl Holder>, used: usize, count: usize) -> bool {
+    // SAFETY: the block belongs to the writer.
+    let use_of = &unsafe { header::<T>(ring.writing.slots.get()) }.use_of;
+    use_of.set(use_of.get().after_look(ring.writing.pushed.get(), used, count));
+    use_of.get().looks() == Use::LOOKS_MAX && count <= SLOTS_WATCHED_MAX
+}
+
 #[cold]
 #[inline(never)]
 fn grow<T>(ring: &Ring<impl Holder>) -> usize {
-    let before = ring.writing.slots.get();
     let most = (ring.capacity() as usize).next_power_of_two();
-    let count = if before.is_null() { SLOTS_AT_FIRST } else { 2 * (ring.writing.mask.get() as usize + 1) };
-    let (count, begin) = (count.min(most), ring.writing.pushed.get());
+    let is_first = ring.writing.slots.get().is_null();
+    let count = if is_first { SLOTS_AT_FIRST } else { 2 * (ring.writing.mask.get() as usize + 1) };
+    go_on::<T>(ring, count.min(most))
+}
+
+/// Lets the writer go on in a block of half as many slots; returns how many there are. The reader frees the
+/// former block when it has read all messages in it and reads the first one of the new block.
+#[cold]
+#[inline(never)]
+pub(crate) fn shrink<T>(ring: &Ring<impl Holder>) -> usize {
+    // The reader sees this change with the first message in the new block.
+    ring.reading.last_block.store(NO_LAST_BLOCK, Ordering::Relaxed);
+    go_on::<T>(ring, (ring.writing.mask.get() as usize).div_ceil(2).max(1))
+}
+
+/// Lets the writer go on in a new block of `count` slots.
+fn go_on<T>(ring: &Ring<impl Holder>, count: usize) -> usize {
+    let (before, begin) = (ring.writing.slots.get(), ring.writing.pushed.get());
     let slots = new_block::<T>(count, begin, before);
     if before.is_null() {
         ring.reading.slots.store(slots, Ordering::Release);
@@ -169,7 +268,8 @@ pub(crate) fn messages<T>(ring: &Ring<impl Holder>) -> usize {
         enter_block::<T>(ring, ring.reading.slots.load(Ordering::Relaxed));
     }
     let mut end = end_of_block::<T>(ring, tail);
-    if end == popped {
+    // The writer may have left a block without having written into it.
+    while end == popped {
         enter_next_block::<T>(ring);
         end = end_of_block::<T>(ring, tail);
     }

@@ -146,7 +146,8 @@ pub(crate) fn new_stream<T: Send + 'static>(
     telemetry: StreamTelemetry,
     messages: &'static Messages<TaskCell>,
 ) -> (Out<T>, In<T>) {
-    let ring = Spare::make(Ring::new(id, capacity, telemetry, messages));
+    let memory = Spare::memory();
+    let ring = Spare::fill(memory, Ring::new(id, capacity, telemetry, messages));
     (Out { ring, _messages: PhantomData }, In { ring, _messages: PhantomData })
 }
 
@@ -162,7 +163,9 @@ pub(crate) unsafe fn free<T>(ring: *mut Ring) {
         drop(take::<T>(ring));
         unread += 1;
     }
-    if let Some(core) = dispatch::current() {
+    if unread > 0
+        && let Some(core) = dispatch::current()
+    {
         // SAFETY: the core is this thread's own, and its reference to the shared state does not change.
         unsafe { &(*core.as_ptr()).shared }.home.admission.drop_unread(unread);
     }
@@ -514,7 +517,7 @@ impl<T: Send + 'static> In<T> {
         self.look(cx)
     }
 
-    #[inline(never)]
+    #[inline(always)]
     fn look(&self, cx: &mut Context<'_>) -> bool {
         // SAFETY: the context's core outlives the context, and we hold no other reference to the core.
         let core = unsafe { cx.core().as_mut() };
@@ -594,8 +597,8 @@ mod tests {
         ring.reading.head.store(ring.reading.popped.get(), Ordering::Release);
     }
 
-    /// Compares a stream with a queue: however the stream's capacity changes, messages come out in order,
-    /// none is lost, and the stream never accepts more than its capacity.
+    /// Compares a stream with a queue: however the stream's capacity changes, and whenever its writer goes on in a
+    /// smaller block, messages come out in order, none is lost, and the stream never accepts more than its capacity.
     #[test]
     fn a_stream_that_holds_more_or_fewer_than_before_loses_and_reorders_nothing() {
         let mut chance = thalweg_chance::Chance::new(0x9e37_79b9);
@@ -610,13 +613,17 @@ mod tests {
             assert_eq!(ring.capacity() as usize, first);
             let (mut written, mut read) = (0, 0);
             for _ in 0..200 {
-                match drawn(3) {
+                match drawn(4) {
                     0 => {
                         let wanted = [1, 2, 3, 5, 16, 60, 200][drawn(7) as usize];
                         let before = u64::from(ring.capacity());
                         let adopted = ring.adopt(wanted);
                         assert_eq!(adopted, (before != wanted).then_some(before as u32));
                         assert_eq!(u64::from(ring.capacity()), wanted);
+                    }
+                    3 if !ring.writing.slots.get().is_null() => {
+                        stream::shrink::<u64>(ring);
+                        ring.writing.limit.set(ring.writing.pushed.get());
                     }
                     1 => {
                         for _ in 0..drawn(80) {
@@ -663,6 +670,32 @@ mod tests {
             assert_eq!(room::<u64>(ring), 100 - waiting as usize);
             drain(ring, waiting);
         }
+        drop((output, input));
+    }
+
+    #[test]
+    fn slots_that_are_not_used_for_long_are_given_back() {
+        let (output, input) = new_stream::<u64>(1, 256, StreamTelemetry::none(), Plain::<u64>::MESSAGES);
+        let ring = output.ring();
+        let slots = || ring.writing.mask.get() + 1;
+        fill(ring, 256);
+        drain(ring, 256);
+        assert_eq!(slots(), 256);
+        // Thirty messages at once are an eighth of 256 slots, but not of 128.
+        for _ in 0..2000 {
+            fill(ring, 30);
+            drain(ring, 30);
+        }
+        assert_eq!(slots(), 128);
+        for _ in 0..2000 {
+            fill(ring, 1);
+            drain(ring, 1);
+        }
+        assert_eq!((slots(), ring.reading.mask.get() + 1), (32, 32));
+        // The stream grows as before.
+        fill(ring, 256);
+        assert_eq!(slots(), 256);
+        drain(ring, 256);
         drop((output, input));
     }
 

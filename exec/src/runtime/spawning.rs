@@ -93,10 +93,12 @@ impl Core {
             // SAFETY: this is the thread's own core; the reference ends before a user's code runs.
             let core = unsafe { core.as_ref() };
             let here = if core.worker == FOREIGN { 0 } else { core.worker as usize };
-            (core.shared.clone(), here, core.task.get())
+            (core.shared_state(), here, core.task.get())
         };
         // `spawn_blocking` makes a task for another node fail.
         if shared.mapping.thread_per_task || spec.place.here().is_err() {
+            // SAFETY: this is the thread's own core; the reference ends with the line.
+            let shared = unsafe { core.as_ref() }.shared.clone();
             return shared.spawn_blocking(core, spec, |ports| {
                 body.attach(ports);
                 move |blocking: &mut Blocking| blocking.drive(body)

@@ -210,6 +210,12 @@ pub(crate) struct Sampling(u8);
 impl Sampling {
     pub(crate) const EVERY_MAX: u64 = 16;
 
+    /// Samples the second dispatch: many tasks of a network that unfolds have only one, whose time would be
+    /// measured in vain.
+    pub(crate) fn from_second() -> Sampling {
+        Sampling(1)
+    }
+
     /// Samples one in `dispatches` dispatches, but at least one in [`Sampling::EVERY_MAX`].
     pub(crate) fn every(dispatches: u64) -> Sampling {
         let between = dispatches.clamp(1, Sampling::EVERY_MAX) as u8 - 1;
@@ -262,35 +268,39 @@ impl TaskCell {
         let kept = (keeps_spec || !fits).then(|| Box::new(Rare { spec: Some(spec), ..Rare::default() }));
         let rare = kept.map_or(std::ptr::null_mut(), Box::into_raw);
         let telemetry = TaskTelemetry::new(&home.board, id.0, spec.about(), is_shown);
-        Spare::make(TaskCell {
-            refs: AtomicU32::new(1),
-            id,
-            component: spec.component,
-            replica: replica.unwrap_or_default(),
-            weight: weight.unwrap_or_default(),
-            wished,
-            blocking,
-            home,
-            worker: AtomicU32::new(NOBODY),
-            wanted: Cell::new(NOBODY),
-            in_inbox: AtomicBool::new(false),
-            next_in_inbox: AtomicPtr::new(std::ptr::null_mut()),
-            parker: Parker::new(),
-            state: Cell::new(State::New),
-            notified: Cell::new(false),
-            next_ready: Cell::new(std::ptr::null_mut()),
-            live_index: Cell::new(u32::MAX),
-            demand: Cell::new(0),
-            pace: Cell::new(Pace::default()),
-            sampling: Cell::new(Sampling::default()),
-            narrowest: Cell::new(NO_END),
-            counts: Counts::default(),
-            waits_for: Cell::new(Share::Ready),
-            waits_on: std::sync::atomic::AtomicPtr::new(std::ptr::null_mut()),
-            telemetry,
-            rare: AtomicPtr::new(rare),
-            body: UnsafeCell::new(body),
-        })
+        let memory = Spare::memory();
+        Spare::fill(
+            memory,
+            TaskCell {
+                refs: AtomicU32::new(1),
+                id,
+                component: spec.component,
+                replica: replica.unwrap_or_default(),
+                weight: weight.unwrap_or_default(),
+                wished,
+                blocking,
+                home,
+                worker: AtomicU32::new(NOBODY),
+                wanted: Cell::new(NOBODY),
+                in_inbox: AtomicBool::new(false),
+                next_in_inbox: AtomicPtr::new(std::ptr::null_mut()),
+                parker: Parker::new(),
+                state: Cell::new(State::New),
+                notified: Cell::new(false),
+                next_ready: Cell::new(std::ptr::null_mut()),
+                live_index: Cell::new(u32::MAX),
+                demand: Cell::new(0),
+                pace: Cell::new(Pace::default()),
+                sampling: Cell::new(Sampling::from_second()),
+                narrowest: Cell::new(NO_END),
+                counts: Counts::default(),
+                waits_for: Cell::new(Share::Ready),
+                waits_on: std::sync::atomic::AtomicPtr::new(std::ptr::null_mut()),
+                telemetry,
+                rare: AtomicPtr::new(rare),
+                body: UnsafeCell::new(body),
+            },
+        )
     }
 
     /// The task's worker; [`NOBODY`] for a blocking task.
@@ -427,6 +437,19 @@ impl TaskCell {
         self.waits_on.store(std::ptr::null_mut(), Ordering::Relaxed);
     }
 
+    /// Whether the task has state that only few tasks have.
+    #[inline]
+    pub(crate) fn has_rare(&self) -> bool {
+        !self.rare.load(Ordering::Relaxed).is_null()
+    }
+
+    /// Notes that the task, which has no rare state, waits for this stream alone. The caller runs on the task's
+    /// own thread.
+    #[inline]
+    pub(crate) fn waits_for_only(&self, ring: &Ring) {
+        self.waits_on.store(std::ptr::from_ref(ring).cast_mut(), Ordering::Relaxed);
+    }
+
     /// Adds a stream to those that the task waits for. The caller runs on the task's own thread.
     #[inline]
     pub(crate) fn wait_for(&self, ring: &Ring) {
@@ -506,11 +529,20 @@ impl TaskCell {
     ///
     /// # Safety
     /// The caller is the task's own thread, and no reference to the groups lives.
+    #[inline]
     pub(crate) unsafe fn sort_ready_ports(&self) {
-        let Some(rare) = self.rare().filter(|rare| !rare.ready_ports.load(Ordering::Relaxed).is_null())
-        else {
-            return;
-        };
+        if let Some(rare) = self.rare()
+            && !rare.ready_ports.load(Ordering::Relaxed).is_null()
+        {
+            // SAFETY: guaranteed by the caller.
+            unsafe { self.sort_ports_of(rare) }
+        }
+    }
+
+    /// # Safety
+    /// The caller must meet the safety conditions of [`TaskCell::sort_ready_ports`].
+    #[inline(never)]
+    unsafe fn sort_ports_of(&self, rare: &Rare) {
         let mut newest = rare.ready_ports.swap(std::ptr::null_mut(), Ordering::Acquire);
         let mut oldest: *mut Ring = std::ptr::null_mut();
         while let Some(ring) = NonNull::new(newest) {

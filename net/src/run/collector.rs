@@ -6,13 +6,13 @@
 //! replicas that the former replica announced, was read: so records with the same tag value stay in their
 //! order.
 
-use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::sync::Arc;
 
 use thalweg_exec::{Context, In, Inputs, Out, Ports, Spread, Stop, Task};
 
 use super::input::{Announced, announced};
+use crate::numbers::NumberMap;
 use crate::record::Record;
 use crate::shape::ShapeId;
 
@@ -26,9 +26,9 @@ pub(crate) struct Collector {
     /// The distribution of the records over the replicas that the collector reads.
     spread: Spread,
     /// The inputs that were announced and have not ended.
-    announced: HashMap<u64, Open>,
+    announced: NumberMap<u64, Open>,
     /// Inputs that wait until another input has ended, by the stream of that other input.
-    later: HashMap<u64, Vec<Announced>>,
+    later: NumberMap<u64, Vec<Announced>>,
 }
 
 /// An input that was announced.
@@ -48,7 +48,7 @@ impl Collector {
             all.add(input);
         }
         let spread = Spread::default();
-        Collector { inputs: all, out, spread, announced: HashMap::new(), later: HashMap::new() }
+        Collector { inputs: all, out, spread, announced: NumberMap::default(), later: NumberMap::default() }
     }
 
     /// The collector of the replicas of a split.
@@ -128,7 +128,7 @@ impl Task for Collector {
 
     fn run(&mut self, cx: &mut Context<'_>) -> Stop {
         let mut left = cx.quantum();
-        while left > 0 {
+        loop {
             let Some(index) = self.inputs.next_index(cx) else {
                 return if self.inputs.is_empty() && self.later.is_empty() {
                     Stop::Ended
@@ -136,11 +136,13 @@ impl Task for Collector {
                     Stop::InputEmpty
                 };
             };
+            if left == 0 {
+                return Stop::QuantumSpent;
+            }
             match self.take(cx, index, left.min(TURN)) {
                 Ok(taken) => left -= taken,
                 Err(stop) => return stop,
             }
         }
-        Stop::QuantumSpent
     }
 }

@@ -8,7 +8,9 @@ use crate::record::Record;
 
 /// Runs a dispatch of a task that routes records in place, as many at once as go the same way. `dispatch`
 /// sends some of the waiting records, at most as many as its last argument states, and returns how many;
-/// `Err`: why none was sent.
+/// `Err`: why none was sent. With 0 as its last argument `dispatch` sends no record, and says whether the input
+/// is empty: a task that has read all that it may, and all that is there, waits or ends at once, so its end is
+/// not one dispatch behind the last record.
 #[inline]
 pub(crate) fn dispatch_all<D>(
     dispatcher: &mut D,
@@ -22,7 +24,10 @@ pub(crate) fn dispatch_all<D>(
             Err(stop) => return stop,
         }
     }
-    Stop::QuantumSpent
+    match dispatch(dispatcher, cx, 0) {
+        Err(stop) => stop,
+        Ok(_) => Stop::QuantumSpent,
+    }
 }
 
 /// Sends the next `count` records to one output. If no other record waits and the records `may` be handed on,

@@ -143,6 +143,17 @@ impl Input {
         self.stream.is_empty()
     }
 
+    /// The result of a dispatch that got no record to send: why there is none, or, if more records wait than the
+    /// dispatch may read, that none was sent. The stream was looked at before.
+    #[inline]
+    pub(crate) fn none_sent(&self) -> Result<usize, Stop> {
+        match () {
+            () if self.ended() => Err(Stop::Ended),
+            () if self.is_empty() => Err(Stop::InputEmpty),
+            () => Ok(0),
+        }
+    }
+
     /// The stream of the next message and its number there, as the runtime counts: records that are sent
     /// because of the message descend from it.
     pub(crate) fn next_message(&self) -> (u64, u64) {

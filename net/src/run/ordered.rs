@@ -118,7 +118,9 @@ impl Turns {
             None => push(&mut self.turns, cx, turn).err(),
             Some(cause) => push_because(&mut self.turns, cx, turn, cause).err(),
         };
-        self.waiting.extend(refused.map(Waiting::Turn));
+        if let Some(turn) = refused {
+            self.waiting.push_back(Waiting::Turn(turn));
+        }
     }
 
     /// If an outer group ends here, reports that to the collector.

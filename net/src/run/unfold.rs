@@ -1,6 +1,5 @@
 //! Unfolding: turns components into tasks and streams, at the start and whenever a replica is needed.
 
-use std::collections::HashSet;
 use std::sync::Arc;
 
 use thalweg_exec::{
@@ -64,7 +63,7 @@ pub(crate) struct Unfolding<'a, 'b> {
     around: Around,
     /// The streams that a single synchrocell writes: when the cell is spent, its input takes the stream's
     /// place.
-    handed_over: HashSet<u64>,
+    handed_over: Vec<u64>,
 }
 
 enum Place<'a, 'b> {
@@ -76,7 +75,7 @@ impl<'a, 'b> Unfolding<'a, 'b> {
     pub(crate) fn starting(shared: Arc<Shared>, runtime: &'a Runtime) -> Self {
         let (parent, around) = (TaskId(0), Around::default());
         let place = Place::Starting(runtime);
-        Unfolding { shared, place, parent, replica: 0, around, handed_over: HashSet::new() }
+        Unfolding { shared, place, parent, replica: 0, around, handed_over: Vec::new() }
     }
 
     pub(crate) fn running(
@@ -86,7 +85,7 @@ impl<'a, 'b> Unfolding<'a, 'b> {
         replica: u64,
         around: Around,
     ) -> Unfolding<'a, 'b> {
-        Unfolding { shared, place: Place::Running(cx), parent, replica, around, handed_over: HashSet::new() }
+        Unfolding { shared, place: Place::Running(cx), parent, replica, around, handed_over: Vec::new() }
     }
 
     /// Unfolds the whole network, whose reader outside expects only records in its output.
@@ -273,7 +272,7 @@ impl<'a, 'b> Unfolding<'a, 'b> {
                 let (out, output) = self.stream();
                 let cell = CellTask::new(position, patterns.clone(), joins.clone(), input, out);
                 self.spawn(id, cell);
-                self.handed_over.insert(output.id());
+                self.handed_over.push(output.id());
                 output
             }
             Kind::Parallel { branches, router, deterministic } => {

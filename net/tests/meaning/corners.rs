@@ -1,5 +1,7 @@
 //! Corner cases by name: networks, records in, records out.
 
+use thalweg_chance::Chance;
+
 use crate::boxes::DECLARATIONS;
 use crate::generator::Case;
 use crate::runs::{Verdict, shown_run, try_case};
@@ -156,6 +158,71 @@ fn a_star_of_cells_pairs_again_and_again() {
             &[r#"{"a": 1}"#, r#"{"a": 2}"#, r#"{"b": 3}"#, r#"{"a": 4}"#, r#"{"b": 5}"#, r#"{"b": 6}"#],
             &[r#"{"a": 1, "b": 3}"#, r#"{"a": 2, "b": 5}"#, r#"{"a": 4, "b": 6}"#],
         );
+    }
+}
+
+/// Records of two shapes that mostly take turns: the star joins those that do without putting them into a cell.
+fn turns(chance: &mut Chance, count: u64, others: u64) -> Vec<String> {
+    let mut is_first = true;
+    let record = |n: u64| {
+        is_first = if chance.below(8) == 0 { is_first } else { !is_first };
+        let label = if is_first { "a" } else { "b" };
+        match chance.below(12) {
+            0 if others > 1 => format!(r#"{{"a": {n}, "b": {n}}}"#),
+            1 if others > 0 => format!(r#"{{"c": {n}, "{label}": {n}, "<t>": {}}}"#, n % 7),
+            _ => format!(r#"{{"{label}": {n}, "<t>": {}}}"#, n % 7),
+        }
+    };
+    (0..count).map(record).collect()
+}
+
+#[test]
+fn a_star_of_cells_pairs_records_as_the_interpreter_does() {
+    for net in [
+        "[| {a}, {b} |] ** {a, b}",
+        "[| {b}, {a} |] ** {a, b}",
+        "([| {a}, {b} |] ** {a, b}) .. [{a} -> {a}]",
+        "[| {a}, {b} |] ** {a, b}, {c}",
+        "[| {a}, {b}, {c} |] ** {a, b, c}",
+    ] {
+        let mut right = 0;
+        for seed in 0..20 {
+            let records = turns(&mut Chance::new(seed), 12, seed % 3);
+            let case = Case { net: format!("net main connect {net};"), records };
+            for options in 0..4 {
+                let verdict = try_case(&case, options);
+                assert!(!verdict.is_wrong(), "{net}, options {options}: {verdict:?}\n{case}");
+                right += u32::from(matches!(verdict, Verdict::Right));
+            }
+        }
+        assert!(right >= 40, "{net}: only {right} of 80 cases were compared");
+    }
+}
+
+#[test]
+fn a_star_of_cells_pairs_many_records_in_the_order_in_which_they_complete_a_cell() {
+    for seed in 0..20 {
+        let records = turns(&mut Chance::new(seed), 500, 1);
+        let (mut firsts, mut seconds): (Vec<_>, Vec<_>) =
+            records.iter().enumerate().partition(|(_, record)| record.contains("\"a\""));
+        let pairs = firsts.len().min(seconds.len());
+        let held = firsts.len().max(seconds.len()) - pairs;
+        firsts.truncate(pairs);
+        seconds.truncate(pairs);
+        let mut pairs: Vec<_> = firsts.iter().zip(&seconds).collect();
+        pairs.sort_by_key(|(first, second)| first.0.max(second.0));
+        // A joined record has all labels of the record with `a`, and `b` of the other.
+        let joined = |(first, second): &(&(usize, &String), &(usize, &String))| {
+            let record = first.1.trim_end_matches('}');
+            crate::runs::normal(&format!("{record}, \"b\": {}}}", second.0))
+        };
+        let wanted: Vec<String> = pairs.iter().map(joined).collect();
+        let case = Case { net: "net main connect [| {a}, {b} |] * {a, b};".to_owned(), records };
+        for options in 0..4 {
+            let (found, failed) = shown_run(&case, options);
+            assert_eq!(found, wanted, "seed {seed}, options {options}");
+            assert_eq!(failed.len(), held, "{failed:?}");
+        }
     }
 }
 

@@ -20,7 +20,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use generator::Case;
-use runs::{Verdict, try_case, try_over_nodes, try_switched, watch};
+use runs::{NOT_FUSED, Verdict, try_case, try_over_nodes, try_switched, watch};
 
 /// Runs the kept cases: each of them failed once, before a fault was corrected.
 #[test]
@@ -88,12 +88,16 @@ fn random_networks_over_random_nodes() {
     assert!(opened > 2_000, "{opened} parts were on other nodes");
 }
 
-/// Ten thousand cases; the environment variables `CASES` and `SEED` set their number and the first one.
+/// The number in an environment variable.
+fn from_environment(name: &str, otherwise: u64) -> u64 {
+    std::env::var(name).ok().and_then(|value| value.parse().ok()).unwrap_or(otherwise)
+}
+
+/// Ten thousand cases; the environment variables `CASES` and `SEED` set their number and the first one, so a
+/// long run can be done in parts.
 #[test]
 #[ignore = "takes minutes"]
 fn ten_thousand_random_networks_over_random_nodes() {
-    let from_environment =
-        |name, otherwise| std::env::var(name).ok().and_then(|value| value.parse().ok()).unwrap_or(otherwise);
     random_cases_by(try_over_nodes, from_environment("SEED", 1 << 42), from_environment("CASES", 10_000));
 }
 
@@ -101,16 +105,20 @@ fn ten_thousand_random_networks_over_random_nodes() {
 #[test]
 #[ignore = "takes minutes"]
 fn a_hundred_thousand_random_networks_while_fusing_is_switched() {
-    let from_environment =
-        |name, otherwise| std::env::var(name).ok().and_then(|value| value.parse().ok()).unwrap_or(otherwise);
     random_cases_by(try_switched, from_environment("SEED", 1 << 43), from_environment("CASES", 100_000));
 }
 
-/// A million cases, with `cargo xtask test --long`; `CASES` and `SEED` set their number and the first one.
+/// A million cases, with `cargo xtask test --long`; `CASES` and `SEED` set their number and the first one. With
+/// `FUSE=on` or `FUSE=off`, `net.fuse` is so in all cases; otherwise it is on in every second group of eight.
 #[test]
 #[ignore = "takes half an hour"]
 fn a_million_random_networks() {
-    let from_environment =
-        |name, otherwise| std::env::var(name).ok().and_then(|value| value.parse().ok()).unwrap_or(otherwise);
-    random_cases(from_environment("SEED", 1 << 40), from_environment("CASES", 1_000_000));
+    let options = match std::env::var("FUSE").as_deref() {
+        Ok("on") => |seed: u64| seed & !NOT_FUSED,
+        Ok("off") => |seed: u64| seed | NOT_FUSED,
+        Ok(other) => panic!("FUSE={other}: it is on or off"),
+        Err(_) => |seed: u64| seed,
+    };
+    let try_case = |case: &Case, seed: u64| try_case(case, options(seed));
+    random_cases_by(try_case, from_environment("SEED", 1 << 40), from_environment("CASES", 1_000_000));
 }

@@ -319,6 +319,9 @@ pub(crate) fn normal(record: &str) -> String {
     format!("{:?}", labels_of(&json::read_record(record.as_bytes()).unwrap()))
 }
 
+/// The bit of an option's number with which records are not handed on.
+pub(crate) const NOT_FUSED: u64 = 8;
+
 /// The options with this number: with two workers replicas are folded back as soon as possible; for numbers
 /// from 4 on, free space decides ties; for numbers from 8 on, records are not handed on.
 fn options_of(options: u64) -> (Options, StartOptions) {
@@ -330,7 +333,7 @@ fn options_of(options: u64) -> (Options, StartOptions) {
     if options % 8 >= 4 {
         limits.ties = Ties::Demand;
     }
-    limits.fuse = options % 16 < 8;
+    limits.fuse = options & NOT_FUSED == 0;
     (Options { workers, capacity, ..Options::default() }, limits)
 }
 

@@ -101,7 +101,7 @@ impl InPlace {
 
 impl InPlace {
     /// Turns records into which the box wrote its output in place into output records.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn finish(&self, records: &mut [Record]) {
         match &self.finish {
             Finish::Relabel(shape, length) => {

@@ -130,7 +130,7 @@ impl Task for BoxTask {
                 return stop;
             }
         }
-        Stop::QuantumSpent
+        if caller.generating.is_some() { Stop::QuantumSpent } else { pipe.quantum_spent(cx, caller) }
     }
 
     fn passes_to(&mut self, _: HandedOn<'_>) -> Option<PassesTo<'_>> {

@@ -8,6 +8,7 @@ use crate::pattern::Pattern;
 use crate::record::Record;
 use crate::run::message::Message;
 use crate::run::position::Position;
+use crate::shape::ShapeId;
 
 /// The records that fill a cell's patterns.
 #[derive(Debug)]
@@ -34,6 +35,14 @@ impl Cell {
 
     pub(crate) fn is_complete(&self) -> bool {
         self.filled.iter().all(Option::is_some)
+    }
+
+    /// The shapes of the cell's records, if there are two.
+    pub(super) fn shapes_of_two(&self) -> Option<[ShapeId; 2]> {
+        match self.records.as_slice() {
+            [(first, _), (second, _)] => Some([first.shape(), second.shape()]),
+            _ => None,
+        }
     }
 
     /// Joins the records that fill the patterns: the result has all labels of the first record, and those

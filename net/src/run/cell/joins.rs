@@ -51,6 +51,16 @@ impl Joins {
     }
 }
 
+impl Joins {
+    /// Joins two records as [`join`](Joins::join) joined the last two, which had the same shapes.
+    #[inline]
+    pub(super) fn join_two(&self, first: Record, second: Record) -> Option<Record> {
+        let plan = self.plan.as_ref()?;
+        let (whole, mut other) = if plan.whole == 0 { (first, second) } else { (second, first) };
+        Some(plan.rearrangement.reuse(whole, |n| other.take(plan.given[n].1)))
+    }
+}
+
 impl Join {
     fn new(shapes: &[ShapeId], filled: &[Option<usize>], patterns: &[Pattern]) -> Join {
         let filled: Vec<usize> = filled.iter().flatten().copied().collect();

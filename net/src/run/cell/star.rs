@@ -38,6 +38,9 @@ pub(crate) struct CellStar {
     found: Vec<Result<bool, RecordFault>>,
     fills: Vec<usize>,
     joins: Joins,
+    /// The shapes of two records that fill a cell, if no cell waits, in such a way that the record joined last
+    /// was their joined record, and left. Guards do not matter for records of these shapes.
+    couple: Option<[ShapeId; 2]>,
     input: Input,
     output: Output,
 }
@@ -61,6 +64,7 @@ impl CellStar {
             cells: VecDeque::new(),
             spare: None,
             joins: Joins::default(),
+            couple: None,
             input: Input::new(input),
             output: Output::new(out),
         }
@@ -127,9 +131,41 @@ impl CellStar {
         // The first cell is complete: only complete cells are before it.
         self.filled.iter_mut().for_each(|filled| *filled -= 1);
         let mut cell = self.cells.pop_front().expect("it is complete");
+        let shapes = cell.shapes_of_two().filter(|_| self.cells.is_empty());
         let whole = cell.join(&self.patterns, &mut self.joins);
         self.spare = Some(cell);
+        self.couple = shapes.filter(|[first, second]| {
+            matches!(self.way(*first), Some(Way::Fills(_)))
+                && matches!(self.way(*second), Some(Way::Fills(_)))
+                && matches!(self.way(whole.shape()), Some(Way::Leaves))
+        });
         Ok(Step::Joined(whole))
+    }
+
+    /// The way of all records of a shape; `None` if guards decide.
+    #[inline]
+    fn way(&mut self, shape: ShapeId) -> Option<&Way> {
+        self.ways.get(shape, || Way::new(&self.exits, &self.patterns, shape)).as_ref()
+    }
+
+    /// Joins the next two records and sends the joined record, if no cell waits and the two have the shapes of
+    /// the records that were joined last. Returns whether it did: records that come in such pairs are never
+    /// put into a cell.
+    #[inline]
+    fn take_couple(&mut self, cx: &mut Context<'_>) -> bool {
+        let Some(shapes) = self.couple.filter(|_| self.cells.is_empty()) else { return false };
+        let ([first, second], _) = self.input.upcoming(cx, 2) else { return false };
+        if [first.shape(), second.shape()] != shapes
+            || first.ends() != Ends::NOTHING
+            || second.ends() != Ends::NOTHING
+        {
+            return false;
+        }
+        let (Some(first), Some(second)) = (self.input.next(cx), self.input.next(cx)) else { return false };
+        if let Some(whole) = self.joins.join_two(first, second) {
+            self.output.send(cx, whole);
+        }
+        true
     }
 
     /// Evaluates each pattern for a record. A guard without a value is a fault in the first cell that still
@@ -180,21 +216,29 @@ impl Task for CellStar {
         if !self.output.flush(cx) {
             return Stop::OutputFull;
         }
-        for _ in 0..cx.quantum() {
-            let Some(record) = self.input.next(cx) else {
-                if !self.input.ended() {
-                    return Stop::InputEmpty;
-                }
-                for cell in std::mem::take(&mut self.cells) {
-                    cell.report(cx, &self.patterns, &self.position);
-                }
-                return Stop::Ended;
-            };
-            self.take(cx, record);
+        let mut left = cx.quantum();
+        while left > 0 {
+            if left >= 2 && self.take_couple(cx) {
+                left -= 2;
+            } else {
+                let Some(record) = self.input.next(cx) else { break };
+                self.take(cx, record);
+                left -= 1;
+            }
             if self.output.is_full() {
                 return Stop::OutputFull;
             }
         }
-        Stop::QuantumSpent
+        self.input.upcoming(cx, 0);
+        match self.input.none_sent() {
+            Ok(_) => Stop::QuantumSpent,
+            Err(Stop::Ended) => {
+                for cell in std::mem::take(&mut self.cells) {
+                    cell.report(cx, &self.patterns, &self.position);
+                }
+                Stop::Ended
+            }
+            Err(stop) => stop,
+        }
     }
 }

@@ -33,7 +33,7 @@ impl ParallelDispatcher {
     fn dispatch(&mut self, cx: &mut Context<'_>, left: usize) -> Result<usize, Stop> {
         let (records, _) = self.input.upcoming(cx, left);
         let Some(first) = records.first() else {
-            return Err(if self.input.ended() { Stop::Ended } else { Stop::InputEmpty });
+            return self.input.none_sent();
         };
         let (branch, count) = match self.router.choose(first) {
             Choice::One(branch) => (branch, alike(records)),

@@ -39,7 +39,7 @@ impl OrderedParallel {
         }
         let (records, _) = self.input.upcoming(cx, left);
         let Some(first) = records.first() else {
-            return Err(if self.input.ended() { Stop::Ended } else { Stop::InputEmpty });
+            return self.input.none_sent();
         };
         if first.shape() != ShapeId::MARK {
             let branch = match self.router.choose(first) {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use thalweg_box::Value;
 use thalweg_exec::{Context, HandedOn, In, Out, PassesTo, Ports, Progress, Spread, Stop, Task};
 
-use crate::label::Label;
+use super::Chooser;
 use crate::record::Record;
 use crate::run::around::Around;
 use crate::run::component::{ComponentId, SplitChoice};
@@ -21,7 +21,7 @@ use crate::run::replicas::{Replicas, Room};
 pub(crate) struct SplitDispatcher {
     position: Position,
     body: (ComponentId, Around, Spread),
-    choice: SplitChoice,
+    chooser: Chooser,
     input: Input,
     replicas: Replicas,
     /// The inputs of the replicas, by place.
@@ -66,7 +66,7 @@ impl SplitDispatcher {
         SplitDispatcher {
             position,
             body,
-            choice,
+            chooser: Chooser::new(choice),
             input: Input::new(input),
             replicas: Replicas::new(folds),
             outs: Vec::new(),
@@ -84,13 +84,16 @@ impl SplitDispatcher {
         }
         let (records, _) = self.input.upcoming(cx, left);
         let Some(first) = records.first() else {
-            return Err(if self.input.ended() { Stop::Ended } else { Stop::InputEmpty });
+            return self.input.none_sent();
         };
-        match self.choice.values(first, &self.replicas) {
+        match self.chooser.values(first, &self.replicas) {
             Ok((from, to)) if from == to => {
                 // If records go to a range of replicas, the next record may have another end of the range.
-                let count =
-                    if self.choice.to.is_some() { 1 } else { alike_in(records, self.choice.from, from) };
+                let count = if self.chooser.choice.to.is_some() {
+                    1
+                } else {
+                    alike_in(records, &mut self.chooser, from)
+                };
                 self.send_run(cx, from, count)
             }
             Ok((from, to)) => {
@@ -136,7 +139,7 @@ impl SplitDispatcher {
 
     #[cold]
     fn make_replica(&mut self, cx: &mut Context<'_>, value: i64, cause: Option<(u64, u64)>) -> usize {
-        let (out, input) = self.choice.replica(&self.position, cx, &self.body, value);
+        let (out, input) = self.chooser.choice.replica(&self.position, cx, &self.body, value);
         let made = SplitOut { out, output: input.id(), token: Arc::new(()) };
         let folded = self.folded.iter().rev().find(|folded| folded.value == value && !folded.is_over());
         let announced =
@@ -170,7 +173,9 @@ impl SplitDispatcher {
         };
         // If the announcement waits for space, its cause need not be kept: when there is space, the cause
         // will be the message read last.
-        self.waiting.extend(refused.map(|announcement| (None, announcement)));
+        if let Some(announcement) = refused {
+            self.waiting.push_back((None, announcement));
+        }
     }
 
     /// Writes waiting records; returns whether none waits any more.
@@ -201,9 +206,9 @@ impl Task for SplitDispatcher {
 
     fn passes_to(&mut self, next: HandedOn<'_>) -> Option<PassesTo<'_>> {
         let is_free = self.position.shared.limits.fuses() && self.waiting.is_empty();
-        let records = next.of::<Record>().filter(|_| is_free && self.choice.to.is_none())?;
-        let (value, _) = self.choice.values(records.first()?, &self.replicas).ok()?;
-        if alike_in(records, self.choice.from, value) < records.len() {
+        let records = next.of::<Record>().filter(|_| is_free && self.chooser.choice.to.is_none())?;
+        let (value, _) = self.chooser.values(records.first()?, &self.replicas).ok()?;
+        if alike_in(records, &mut self.chooser, value) < records.len() {
             return None;
         }
         let replica = self.replicas.place(value)?;
@@ -217,9 +222,9 @@ impl Task for SplitDispatcher {
 
 /// The number of leading records with the shape of the first, and this value of a tag.
 #[inline]
-fn alike_in(records: &[Record], tag: Label, value: i64) -> usize {
+fn alike_in(records: &[Record], chooser: &mut Chooser, value: i64) -> usize {
     let Some(shape) = records.first().map(Record::shape) else { return 0 };
-    let Some(slot) = shape.slot(tag) else { return 0 };
+    let Some(slot) = chooser.slot(shape) else { return 0 };
     let is_alike = |record: &Record| {
         record.shape() == shape && matches!(record.slots()[slot], Value::Int(other) if other == value)
     };

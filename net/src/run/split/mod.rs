@@ -11,6 +11,7 @@ use super::position::{NewReplica, Position};
 use super::replicas::{REPLICAS_MAX, Replicas};
 use crate::label::Label;
 use crate::record::Record;
+use crate::shape::ShapeId;
 
 mod free;
 mod ordered;
@@ -18,15 +19,36 @@ mod ordered;
 pub(crate) use self::free::SplitDispatcher;
 pub(crate) use self::ordered::OrderedSplit;
 
-impl SplitChoice {
+/// How a dispatcher reads the replicas of a record from the record's tags.
+struct Chooser {
+    choice: SplitChoice,
+    /// The slot of the tag in the records of one shape: the shape that was met last.
+    slot: (ShapeId, Option<usize>),
+}
+
+impl Chooser {
+    fn new(choice: SplitChoice) -> Chooser {
+        Chooser { choice, slot: (ShapeId::UNSET, None) }
+    }
+
+    /// The slot of the tag, or of the lower end of the range, in records of a shape.
+    #[inline]
+    fn slot(&mut self, shape: ShapeId) -> Option<usize> {
+        if self.slot.0 != shape {
+            self.slot = (shape, shape.slot(self.choice.from));
+        }
+        self.slot.1
+    }
+
     /// The first and the last of the tag values whose replicas get the record.
-    fn values(&self, record: &Record, replicas: &Replicas) -> Result<(i64, i64), String> {
-        let tag = |label: Label| match record.get(label) {
+    fn values(&mut self, record: &Record, replicas: &Replicas) -> Result<(i64, i64), String> {
+        let integer = |label: Label, value: Option<&Value>| match value {
             Some(Value::Int(value)) => Ok(*value),
             _ => Err(format!("the record has no {label}, which chooses the replica")),
         };
-        let from = tag(self.from)?;
-        let to = self.to.map_or(Ok(from), tag)?;
+        let slot = self.slot(record.shape());
+        let from = integer(self.choice.from, slot.map(|slot| &record.slots()[slot]))?;
+        let to = self.choice.to.map_or(Ok(from), |label| integer(label, record.get(label)))?;
         if from > to {
             return Err(format!("the range {from} to {to} is empty: its first value is the larger"));
         }
@@ -40,7 +62,9 @@ impl SplitChoice {
         }
         Err(format!("a split has at most {REPLICAS_MAX} replicas"))
     }
+}
 
+impl SplitChoice {
     /// Makes the replica for a value; returns its input and its output.
     #[cold]
     fn replica(

@@ -2,6 +2,7 @@
 
 use thalweg_exec::{Context, In, Out, Ports, Spread, Stop, Task};
 
+use super::Chooser;
 use crate::record::{Ends, Record};
 use crate::run::around::Around;
 use crate::run::component::{ComponentId, SplitChoice};
@@ -16,7 +17,7 @@ use crate::shape::ShapeId;
 pub(crate) struct OrderedSplit {
     position: Position,
     body: (ComponentId, Around, Spread),
-    choice: SplitChoice,
+    chooser: Chooser,
     input: Input,
     replicas: Replicas,
     turns: Turns,
@@ -32,18 +33,29 @@ impl OrderedSplit {
         turns: Out<Turn>,
     ) -> OrderedSplit {
         let (input, turns) = (Input::new(input), Turns::new(turns, Vec::new()));
-        OrderedSplit { position, body, choice, input, replicas: Replicas::new(folds), turns }
+        OrderedSplit {
+            position,
+            body,
+            chooser: Chooser::new(choice),
+            input,
+            replicas: Replicas::new(folds),
+            turns,
+        }
     }
 
-    /// Sends the next record to its replica. Only one record is sent at a time, because successive records
-    /// rarely go to the same replica.
-    fn dispatch(&mut self, cx: &mut Context<'_>, _: usize) -> Result<usize, Stop> {
+    /// Sends the next record to its replica, if `left` is not 0. Only one record is sent at a time, because
+    /// successive records rarely go to the same replica.
+    fn dispatch(&mut self, cx: &mut Context<'_>, left: usize) -> Result<usize, Stop> {
         if !self.turns.flush(cx) {
             return Err(Stop::OutputFull);
         }
+        if left == 0 {
+            self.input.upcoming(cx, 0);
+            return self.input.none_sent();
+        }
         match self.input.next(cx) {
             Some(record) => self.dispatch_one(cx, record),
-            None => return Err(if self.input.ended() { Stop::Ended } else { Stop::InputEmpty }),
+            None => return self.input.none_sent(),
         }
         Ok(1)
     }
@@ -53,7 +65,7 @@ impl OrderedSplit {
         if record.shape() == ShapeId::MARK {
             return self.turns.end(cx, outer);
         }
-        match self.choice.values(&record, &self.replicas) {
+        match self.chooser.values(&record, &self.replicas) {
             Ok((from, to)) => {
                 for value in from..to {
                     let copy = record.clone();
@@ -78,7 +90,7 @@ impl OrderedSplit {
 
     #[cold]
     fn make_replica(&mut self, cx: &mut Context<'_>, value: i64) -> usize {
-        let (out, output) = self.choice.replica(&self.position, cx, &self.body, value);
+        let (out, output) = self.chooser.choice.replica(&self.position, cx, &self.body, value);
         // A record for a replica must not wait while the replica's place is given to another one.
         let kept = if !self.turns.waits() { self.position.shared.limits.replicas() } else { usize::MAX };
         let replica = match self.replicas.insert(value, kept) {

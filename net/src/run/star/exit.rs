@@ -130,7 +130,9 @@ impl Exit {
         };
         // If the announcement waits for space, its cause need not be kept: when there is space, the cause
         // will be the message read last.
-        self.waiting.extend(refused.map(|announcement| (Way::Out, announcement)));
+        if let Some(announcement) = refused {
+            self.waiting.push_back((Way::Out, announcement));
+        }
     }
 
     #[cold]

@@ -29,7 +29,7 @@ impl StarExit {
         let Exit { exits, replica, input, .. } = &mut self.exit;
         let (records, _) = input.upcoming(cx, left);
         let Some((first, others)) = records.split_first() else {
-            return Err(if input.ended() { Stop::Ended } else { Stop::InputEmpty });
+            return input.none_sent();
         };
         let first_way = way(exits, *replica, first);
         let goes_along = |record: &&Record| {
