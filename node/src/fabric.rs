@@ -9,6 +9,7 @@ use std::sync::mpsc::Receiver as Places;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
+use thalweg_link::secure::Identity;
 use thalweg_link::{
     Address, Counters, LinkId, Listener, Place, Ports, Receiver, ReceiverOptions, Sender, SenderOptions,
     Stop, Tuning,
@@ -35,6 +36,8 @@ pub(crate) struct Fabric {
     names: Vec<String>,
     session: [u8; 16],
     token: [u8; 32],
+    /// What this process shows of itself; `None`: links are not encrypted.
+    identity: Option<Identity>,
     listener: Listener,
     /// The addresses of the session's processes, by number; set when all are known.
     addresses: OnceLock<Vec<Option<Address>>>,
@@ -58,16 +61,18 @@ pub(crate) struct Fabric {
 }
 
 impl Fabric {
-    /// Listens at this host name of this machine, on any port.
+    /// Listens at this host name of this machine, on any port; with TLS if there is an identity to show.
     pub(crate) fn new(
         here: usize,
         names: Vec<String>,
-        session: [u8; 16],
-        token: [u8; 32],
+        (session, token): ([u8; 16], [u8; 32]),
         host: &str,
+        identity: Option<Identity>,
     ) -> Result<Arc<Fabric>, String> {
-        let host = if host.contains(':') { format!("[{host}]") } else { host.to_owned() };
-        let listener = Listener::new(&Address::Tcp(format!("{host}:0")), token)
+        let is_bare = host.contains(':') && !host.starts_with('[');
+        let at = if is_bare { format!("[{host}]:0") } else { format!("{host}:0") };
+        let address = if identity.is_some() { Address::Tls(at) } else { Address::Tcp(at) };
+        let listener = Listener::with(&address, token, identity.clone())
             .map_err(|error| format!("cannot listen for the other nodes: {error:#}"))?;
         let places = listener.unplaced(session);
         let tuning = Tuning::new(listener.address().clone());
@@ -77,6 +82,7 @@ impl Fabric {
             names,
             session,
             token,
+            identity,
             listener,
             addresses: OnceLock::new(),
             places: Mutex::new(places),
@@ -263,6 +269,7 @@ impl Fabric {
         let options = SenderOptions {
             node: self.names.get(self.here).cloned().unwrap_or_default(),
             token: self.token,
+            identity: self.identity.clone(),
             ports: self.sending.clone(),
             lease: PATIENCE,
             ..SenderOptions::new(link, self.tuning.shared_to(address))

@@ -22,6 +22,7 @@ use thalweg_net::{Boxes, CALLS_MAX, Loading, Network, RecordError, StrayLine};
 use thalweg_space::reader::SpaceReader;
 use thalweg_space::{Space, SpaceOptions};
 
+use crate::certificates::Certificates;
 use crate::channel::{BLOB_MAX, Channel, Refused, unhex};
 use crate::fabric::Fabric;
 use crate::placement::Placement;
@@ -142,7 +143,7 @@ impl Program {
     }
 }
 
-fn texts(value: &Value) -> Vec<String> {
+pub(crate) fn texts(value: &Value) -> Vec<String> {
     value.as_array().into_iter().flatten().filter_map(|text| text.as_str().map(str::to_owned)).collect()
 }
 
@@ -170,7 +171,11 @@ impl Part {
         let session = unhex(text("session")).ok_or_else(|| Error::usage("the session has no number"))?;
         let token = unhex(text("token")).ok_or_else(|| Error::usage("the session has no token"))?;
         let name = names.get(here).cloned().unwrap_or_default();
-        let fabric = Fabric::new(here, names, session, token, text("host")).map_err(Error::run)?;
+        let identity = match asked["cluster"].as_str() {
+            Some(folder) => Some(Certificates::of(Path::new(folder)).identity()?),
+            None => None,
+        };
+        let fabric = Fabric::new(here, names, (session, token), text("host"), identity).map_err(Error::run)?;
         let map = Map {
             placement: Placement::of_lines(pairs(&asked["placement"])),
             shares_out: is("shares_out"),

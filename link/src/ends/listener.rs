@@ -8,6 +8,7 @@ use super::frames::{Frames, Read};
 use super::stop::{Stop, bell, ring, silence};
 use crate::LinkId;
 use crate::error::Error;
+use crate::secure::Identity;
 use crate::transport::{Address, Connection, wait_for};
 use crate::wire::{Hello, Kind, Refusal, VERSION, Welcome};
 use rustix::event::{PollFd, PollFlags};
@@ -93,7 +94,8 @@ struct Ended {
 }
 
 enum Socket {
-    Tcp(TcpListener),
+    /// Connections are encrypted if there is an identity to show.
+    Tcp(TcpListener, Option<Identity>),
     Unix(UnixListener, std::path::PathBuf),
 }
 
@@ -110,13 +112,30 @@ impl Listener {
     /// # Errors
     /// When the address cannot be bound.
     pub fn new(address: &Address, token: [u8; 32]) -> Result<Listener, Error> {
+        Listener::with(address, token, None)
+    }
+
+    /// Listens at `address` as [`Listener::new`] does; an address with TLS needs an identity, and its senders
+    /// have to show a certificate of the same authority.
+    ///
+    /// # Errors
+    /// The errors of [`Listener::new`], and an address with TLS without an identity.
+    pub fn with(
+        address: &Address,
+        token: [u8; 32],
+        identity: Option<Identity>,
+    ) -> Result<Listener, Error> {
         let failed = |e| Error::io(format!("cannot listen at {address}"), e);
         let (socket, address) = match address {
             Address::Tcp(name) => {
-                let listener = TcpListener::bind(name.as_str()).map_err(failed)?;
-                listener.set_nonblocking(true).map_err(failed)?;
-                let address = Address::Tcp(listener.local_addr().map_err(failed)?.to_string());
-                (Socket::Tcp(listener), address)
+                let (listener, bound) = bind(name).map_err(failed)?;
+                (Socket::Tcp(listener, None), Address::Tcp(bound))
+            }
+            Address::Tls(name) => {
+                let identity =
+                    identity.ok_or_else(|| Error::new(format!("{address} needs a certificate to show")))?;
+                let (listener, bound) = bind(name).map_err(failed)?;
+                (Socket::Tcp(listener, Some(identity)), Address::Tls(bound))
             }
             Address::Unix(path) => {
                 let listener = UnixListener::bind(path).map_err(failed)?;
@@ -176,6 +195,14 @@ impl Listener {
     pub fn refused(&self) -> u64 {
         self.shared.refused.load(Ordering::Relaxed)
     }
+}
+
+/// Listens at `HOST:PORT`; returns the address with the port that the system chose, too.
+fn bind(name: &str) -> std::io::Result<(TcpListener, String)> {
+    let listener = TcpListener::bind(name)?;
+    listener.set_nonblocking(true)?;
+    let bound = listener.local_addr()?.to_string();
+    Ok((listener, bound))
 }
 
 impl Drop for Listener {
@@ -320,7 +347,7 @@ impl Hall {
 
     fn wait(&self) -> std::io::Result<()> {
         let own = match &self.socket {
-            Socket::Tcp(listener) => listener.as_fd(),
+            Socket::Tcp(listener, _) => listener.as_fd(),
             Socket::Unix(listener, _) => listener.as_fd(),
         };
         let mut fds = vec![own, self.stop.bell()];
@@ -336,7 +363,9 @@ impl Hall {
     fn accept(&mut self) {
         for _ in 0..GREETED_MAX {
             let connection = match &self.socket {
-                Socket::Tcp(listener) => listener.accept().and_then(|(stream, _)| Connection::tcp(stream)),
+                Socket::Tcp(listener, identity) => listener
+                    .accept()
+                    .and_then(|(stream, _)| Connection::accepted(stream, identity.as_ref())),
                 Socket::Unix(listener, _) => {
                     listener.accept().and_then(|(stream, _)| Connection::unix(stream))
                 }
