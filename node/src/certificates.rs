@@ -18,12 +18,13 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use rcgen::{
-    BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
-    KeyUsagePurpose, PKCS_ECDSA_P256_SHA256, PublicKeyData, SerialNumber, SignatureAlgorithm, date_time_ymd,
+    BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer,
+    KeyUsagePurpose, PKCS_ECDSA_P256_SHA256, PublicKeyData, SerialNumber, SignatureAlgorithm, SigningKey,
+    date_time_ymd,
 };
 use sha2::{Digest, Sha256};
 use thalweg_host::Error;
-use thalweg_link::secure::{self, Identity, MEMBER};
+use thalweg_link::secure::{self, Identity, MEMBER, PrivateKey};
 
 use crate::channel::{hex, random, unhex};
 
@@ -81,15 +82,34 @@ impl Invitation {
 }
 
 /// A public key of the kind that all certificates of a cluster have.
-struct PublicKey(Vec<u8>);
+struct PublicKey<'a>(&'a [u8]);
 
-impl PublicKeyData for PublicKey {
+impl PublicKeyData for PublicKey<'_> {
     fn der_bytes(&self) -> &[u8] {
-        &self.0
+        self.0
     }
 
     fn algorithm(&self) -> &'static SignatureAlgorithm {
         &PKCS_ECDSA_P256_SHA256
+    }
+}
+
+/// The key of the cluster's authority.
+struct AuthorityKey(PrivateKey);
+
+impl PublicKeyData for AuthorityKey {
+    fn der_bytes(&self) -> &[u8] {
+        self.0.public()
+    }
+
+    fn algorithm(&self) -> &'static SignatureAlgorithm {
+        &PKCS_ECDSA_P256_SHA256
+    }
+}
+
+impl SigningKey for AuthorityKey {
+    fn sign(&self, message: &[u8]) -> Result<Vec<u8>, rcgen::Error> {
+        self.0.sign(message).map_err(|_| rcgen::Error::RemoteKeyError)
     }
 }
 
@@ -138,23 +158,23 @@ impl Certificates {
     /// Makes the certificate of this machine, and the authority if the cluster has none yet.
     pub(crate) fn make(&self, hosts: &[String], days: u32) -> Result<(), Error> {
         if !self.path("authority.pem").exists() {
-            let key = KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256).map_err(failed)?;
-            let certificate = authority(&key)?.self_signed(&key).map_err(failed)?;
-            self.write("authority.key", &key.serialize_pem())?;
-            self.write("authority.pem", &certificate.pem())?;
+            let key = AuthorityKey(PrivateKey::generate().map_err(Error::run)?);
+            let certificate = authority(&key.0)?.self_signed(&key).map_err(failed)?;
+            self.write("authority.key", &key.0.pem())?;
+            self.write("authority.pem", &in_pem(&certificate))?;
         }
-        let key = KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256).map_err(failed)?;
-        let certificate = self.sign(key.public_key_raw(), hosts, days, May::Run)?;
-        self.write("node.key", &key.serialize_pem())?;
+        let key = PrivateKey::generate().map_err(Error::run)?;
+        let certificate = self.sign(key.public(), hosts, days, May::Run)?;
+        self.write("node.key", &key.pem())?;
         self.write("node.pem", &certificate)
     }
 
     /// Keeps what another machine has signed for the key of this one.
-    pub(crate) fn keep(&self, key: &KeyPair, authority: &str, certificate: &str) -> Result<(), Error> {
-        Identity::new(authority, certificate, &key.serialize_pem())
+    pub(crate) fn keep(&self, key: &PrivateKey, authority: &str, certificate: &str) -> Result<(), Error> {
+        Identity::new(authority, certificate, &key.pem())
             .map_err(|why| Error::run(format!("the node has sent no usable certificate: {why}")))?;
         self.write("authority.pem", authority)?;
-        self.write("node.key", &key.serialize_pem())?;
+        self.write("node.key", &key.pem())?;
         self.write("node.pem", certificate)
     }
 
@@ -175,7 +195,8 @@ impl Certificates {
                  first signs certificates",
             ));
         }
-        let issuer = KeyPair::from_pem(&self.read("authority.key")?).map_err(failed)?;
+        let issuer = PrivateKey::from_pem(&self.read("authority.key")?)
+            .map_err(|why| Error::usage(format!("the key of the cluster's authority is unusable: {why}")))?;
         let mut names = hosts.to_vec();
         names.extend((may == May::Run).then(|| MEMBER.to_owned()));
         let mut params = CertificateParams::new(names)
@@ -188,8 +209,8 @@ impl Certificates {
         if key.len() != 65 || key[0] != 4 {
             return Err(Error::usage("this is no public key: 65 bytes, an uncompressed point of P-256"));
         }
-        let issuer = Issuer::new(authority(&issuer)?, issuer);
-        Ok(params.signed_by(&PublicKey(key.to_vec()), &issuer).map_err(failed)?.pem())
+        let issuer = Issuer::new(authority(&issuer)?, AuthorityKey(issuer));
+        Ok(in_pem(&params.signed_by(&PublicKey(key), &issuer).map_err(failed)?))
     }
 
     /// Makes an invitation for one machine, valid for this long.
@@ -247,9 +268,9 @@ pub(crate) fn hosts(named: &[String]) -> Vec<String> {
 }
 
 /// The authority with this key. Its name follows from the key, so certificates of two clusters differ in it.
-fn authority(key: &KeyPair) -> Result<CertificateParams, Error> {
+fn authority(key: &PrivateKey) -> Result<CertificateParams, Error> {
     let mut params = CertificateParams::default();
-    let number = hex(&Sha256::digest(key.public_key_raw())[..8]);
+    let number = hex(&Sha256::digest(key.public())[..8]);
     params.distinguished_name = rcgen::DistinguishedName::new();
     params.distinguished_name.push(DnType::CommonName, format!("thalweg cluster {number}"));
     params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
@@ -268,6 +289,10 @@ fn limit(params: &mut CertificateParams, days: u32) -> Result<(), Error> {
     number[0] &= 0x7f;
     params.serial_number = Some(SerialNumber::from_slice(&number));
     Ok(())
+}
+
+fn in_pem(certificate: &rcgen::Certificate) -> String {
+    secure::pem("CERTIFICATE", certificate.der())
 }
 
 fn now() -> Duration {

@@ -9,10 +9,9 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use rcgen::KeyPair;
 use serde_json::json;
 use thalweg_host::Error;
-use thalweg_link::secure::Identity;
+use thalweg_link::secure::{Identity, PrivateKey};
 
 use crate::certificates::{self, Certificates, Invitation, May};
 use crate::channel::{Channel, Token, hex, random, unhex};
@@ -120,11 +119,11 @@ impl Cluster {
     ) -> Result<Vec<String>, Error> {
         let Invitation { secret, fingerprint } = Invitation::parse(invitation)?;
         let hosts = certificates::hosts(hosts);
-        let key = KeyPair::generate().map_err(Error::run_of)?;
+        let key = PrivateKey::generate().map_err(Error::run)?;
         let mut channel = Channel::enroll(address, fingerprint)
             .map_err(|error| Error::usage(format!("cannot reach the node at {address}")).because(error))?;
         let asked = json!({
-            "secret": hex(&secret), "key": hex(key.public_key_raw()), "hosts": hosts, "days": days,
+            "secret": hex(&secret), "key": hex(key.public()), "hosts": hosts, "days": days,
         });
         let (answer, _) = channel
             .ask("enroll", asked, &[])

@@ -1,6 +1,7 @@
 //! One network over several nodes of this machine, as processes: equal results, errors with their place, the
 //! loss of a node.
 
+mod cluster;
 mod commanded;
 mod des_run;
 mod program;
@@ -11,92 +12,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-use program::{fed, write};
-
-/// Nodes with a folder of their own, which end when the value is dropped.
-struct Cluster {
-    folder: tempfile::TempDir,
-    nodes: Vec<(String, Child)>,
-}
-
-impl Cluster {
-    fn of(names: &[&str]) -> Cluster {
-        let folder = tempfile::tempdir().expect("a temporary folder");
-        let mut cluster = Cluster { folder, nodes: Vec::new() };
-        names.iter().for_each(|name| cluster.start(name, &[]));
-        cluster
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.folder.path().join(name)
-    }
-
-    fn command(&self) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_thalweg"));
-        command.env("THALWEG_CLUSTER", self.path("cluster")).env("THALWEG_SPACES", self.path("spaces"));
-        command.env_remove("THALWEG_SESSION");
-        command
-    }
-
-    fn start(&mut self, name: &str, more: &[&str]) {
-        let mut command = self.command();
-        command.args(["node", "--name", name]).args(more);
-        let mut node = command.stderr(Stdio::piped()).spawn().expect("thalweg starts");
-        let mut line = String::new();
-        let mut from = BufReader::new(node.stderr.take().expect("piped"));
-        from.read_line(&mut line).expect("it says where it listens");
-        assert!(line.contains(&format!("node {name} listens at 127.0.0.1:")), "{line}");
-        std::thread::spawn(move || std::io::copy(&mut from, &mut std::io::sink()));
-        self.nodes.push((name.to_owned(), node));
-    }
-
-    fn address(&self, name: &str) -> String {
-        let file = self.path("cluster").join("nodes").join(name);
-        std::fs::read_to_string(file).expect("a node that listens").trim().to_owned()
-    }
-
-    fn kill(&mut self, name: &str) {
-        let (_, node) = self.nodes.iter_mut().find(|(known, _)| known == name).expect("a node of this name");
-        node.kill().expect("it was running");
-        node.wait().expect("it was running");
-    }
-
-    fn run(&self, arguments: &[&str], input: &str) -> Output {
-        fed(self.command().arg("run").args(arguments), input)
-    }
-
-    fn net(&self, name: &str, text: &str) -> String {
-        write(self.folder.path(), name, text)
-    }
-}
-
-impl Drop for Cluster {
-    fn drop(&mut self) {
-        for (_, node) in &mut self.nodes {
-            let _ = node.kill();
-            let _ = node.wait();
-        }
-    }
-}
-
-fn out(output: &Output) -> String {
-    String::from_utf8(output.stdout.clone()).expect("text")
-}
-
-fn stderr(output: &Output) -> String {
-    String::from_utf8_lossy(&output.stderr).into_owned()
-}
-
-fn sorted(output: &Output) -> Vec<String> {
-    assert!(output.status.success(), "{}", stderr(output));
-    let mut lines: Vec<String> = out(output).lines().map(str::to_owned).collect();
-    lines.sort();
-    lines
-}
-
-fn numbers(count: usize) -> String {
-    (0..count).map(|n| format!("{{\"<n>\": {n}, \"<k>\": {}, \"word\": \"w{n}\"}}\n", n % 5)).collect()
-}
+use cluster::{Cluster, numbers, out, sorted, stderr};
+use program::fed;
 
 /// Networks that together have all combinators, with text, tags and order.
 const NETWORKS: [(&str, &str); 7] = [

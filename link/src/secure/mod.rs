@@ -7,9 +7,11 @@
 //! of a [`MEMBER`].
 
 mod explain;
+mod key;
 mod pinned;
 mod stream;
 
+pub use key::{PrivateKey, pem};
 pub use stream::SecureStream;
 pub(crate) use stream::Secured;
 
@@ -54,7 +56,7 @@ impl Identity {
     /// # Errors
     /// A text is no certificate or no key, or the key is not that of the certificate; the error says which.
     pub fn new(authority: &str, certificate: &str, key: &str) -> Result<Identity, String> {
-        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let provider = key::provider();
         let authority = CertificateDer::from_pem_slice(authority.as_bytes())
             .map_err(|error| format!("the certificate of the authority: {error}"))?;
         let certificate = CertificateDer::from_pem_slice(certificate.as_bytes())
@@ -158,7 +160,7 @@ pub fn enroll(
     deadline: Instant,
     fingerprint: [u8; 32],
 ) -> io::Result<SecureStream> {
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let provider = key::provider();
     let pinned = Pinned { provider: provider.clone(), fingerprint };
     let mut config = client_config(&provider)
         .map_err(io::Error::other)?
