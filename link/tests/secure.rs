@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
+use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair, PKCS_ED25519};
 use relay::{Relay, push_all, take_all};
 use thalweg_chance::Chance;
 use thalweg_link::secure::{Identity, MEMBER, pem};
@@ -30,7 +30,7 @@ struct Authority {
 
 impl Authority {
     fn new(name: &str) -> Authority {
-        let key = KeyPair::generate().unwrap();
+        let key = KeyPair::generate_for(&PKCS_ED25519).unwrap();
         let mut params = CertificateParams::default();
         params.distinguished_name.push(rcgen::DnType::CommonName, name);
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
@@ -40,7 +40,7 @@ impl Authority {
     }
 
     fn identity_until(&self, host: &str, year: i32) -> Identity {
-        let key = KeyPair::generate().unwrap();
+        let key = KeyPair::generate_for(&PKCS_ED25519).unwrap();
         let mut params = CertificateParams::new([host.to_owned()]).unwrap();
         params.not_after = rcgen::date_time_ymd(year, 1, 1);
         let certificate = params.signed_by(&key, &self.issuer).unwrap();
@@ -141,10 +141,18 @@ fn ends_that_do_not_accept_each_other_say_why() {
     let at = |listener: &Listener| listener.address().clone();
     let cases = [
         (at(&foreign), Some(own.identity()), "its certificate is of another cluster"),
-        (at(&expired), Some(own.identity()), "its certificate expired on 2001-01-01: `thalweg node init` there"),
+        (
+            at(&expired),
+            Some(own.identity()),
+            "its certificate expired on 2001-01-01: `thalweg node init` there",
+        ),
         (at(&no_member), Some(own.identity()), "its certificate is for elsewhere.example, not for member"),
         (at(&secure), None, "there is no certificate to show"),
-        (at(&secure), Some(own.identity_until(MEMBER, 2001)), "the certificate of this machine, which has expired"),
+        (
+            at(&secure),
+            Some(own.identity_until(MEMBER, 2001)),
+            "the certificate of this machine, which has expired",
+        ),
     ];
     for (address, identity, expected) in cases {
         let begun = Instant::now();
@@ -154,8 +162,8 @@ fn ends_that_do_not_accept_each_other_say_why() {
         assert!(error.contains(expected), "{error}");
         assert!(begun.elapsed() < Duration::from_secs(20), "{expected}: {:?}", begun.elapsed());
     }
-    // A listener without TLS takes a handshake for garbage and closes the connection, so the sender tries until
-    // its lease is over.
+    // A listener without TLS takes a handshake for garbage and closes the connection, so the sender tries
+    // until its lease is over.
     let tuning = Tuning::new(Address::Tls(plain_at));
     let options = SenderOptions {
         token: TOKEN,

@@ -18,9 +18,8 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use rcgen::{
-    BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer,
-    KeyUsagePurpose, PKCS_ECDSA_P256_SHA256, PublicKeyData, SerialNumber, SignatureAlgorithm, SigningKey,
-    date_time_ymd,
+    BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyUsagePurpose,
+    PKCS_ED25519, PublicKeyData, SerialNumber, SignatureAlgorithm, SigningKey, date_time_ymd,
 };
 use sha2::{Digest, Sha256};
 use thalweg_host::Error;
@@ -32,7 +31,8 @@ use crate::channel::{hex, random, unhex};
 pub const DAYS_MAX: u32 = 3650;
 /// The time for which the authority's certificate is valid.
 const AUTHORITY_DAYS: u32 = 7300;
-/// Certificates are valid from this long before they are made, because clocks of other machines may be behind.
+/// Certificates are valid from this long before they are made, because clocks of other machines may be
+/// behind.
 const BEFORE: Duration = Duration::from_secs(86_400);
 const DAY: Duration = Duration::from_secs(86_400);
 
@@ -73,7 +73,9 @@ impl Invitation {
         let parts = text.trim().split_once('.').and_then(|(secret, fingerprint)| {
             Some(Invitation { secret: unhex(secret)?, fingerprint: unhex(fingerprint)? })
         });
-        parts.ok_or_else(|| Error::usage("this is no token of `thalweg node invite`: 32 and 64 digits with a dot"))
+        parts.ok_or_else(|| {
+            Error::usage("this is no token of `thalweg node invite`: 32 and 64 digits with a dot")
+        })
     }
 
     fn text(&self) -> String {
@@ -90,7 +92,7 @@ impl PublicKeyData for PublicKey<'_> {
     }
 
     fn algorithm(&self) -> &'static SignatureAlgorithm {
-        &PKCS_ECDSA_P256_SHA256
+        &PKCS_ED25519
     }
 }
 
@@ -103,13 +105,13 @@ impl PublicKeyData for AuthorityKey {
     }
 
     fn algorithm(&self) -> &'static SignatureAlgorithm {
-        &PKCS_ECDSA_P256_SHA256
+        &PKCS_ED25519
     }
 }
 
 impl SigningKey for AuthorityKey {
     fn sign(&self, message: &[u8]) -> Result<Vec<u8>, rcgen::Error> {
-        self.0.sign(message).map_err(|_| rcgen::Error::RemoteKeyError)
+        Ok(self.0.sign(message))
     }
 }
 
@@ -133,12 +135,15 @@ impl Certificates {
         let path = self.path(name);
         let new = path.with_extension(format!("new{}", std::process::id()));
         let write = || {
-            let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&new)?;
+            let mut file =
+                OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&new)?;
             file.write_all(text.as_bytes())?;
             file.sync_data()?;
             std::fs::rename(&new, &path)
         };
-        write().map_err(|error: io::Error| Error::usage(format!("cannot write {}", path.display())).because(error))
+        write().map_err(|error: io::Error| {
+            Error::usage(format!("cannot write {}", path.display())).because(error)
+        })
     }
 
     /// What this machine shows of itself.
@@ -151,8 +156,9 @@ impl Certificates {
             )));
         }
         let (authority, certificate) = (self.read("authority.pem")?, self.read("node.pem")?);
-        Identity::new(&authority, &certificate, &self.read("node.key")?)
-            .map_err(|why| Error::usage(format!("the certificates in {} are unusable: {why}", self.folder.display())))
+        Identity::new(&authority, &certificate, &self.read("node.key")?).map_err(|why| {
+            Error::usage(format!("the certificates in {} are unusable: {why}", self.folder.display()))
+        })
     }
 
     /// Makes the certificate of this machine, and the authority if the cluster has none yet.
@@ -199,16 +205,17 @@ impl Certificates {
             .map_err(|why| Error::usage(format!("the key of the cluster's authority is unusable: {why}")))?;
         let mut names = hosts.to_vec();
         names.extend((may == May::Run).then(|| MEMBER.to_owned()));
-        let mut params = CertificateParams::new(names)
-            .map_err(|error| Error::usage(format!("a certificate cannot be for {}: {error}", hosts.join(", "))))?;
+        let mut params = CertificateParams::new(names).map_err(|error| {
+            Error::usage(format!("a certificate cannot be for {}: {error}", hosts.join(", ")))
+        })?;
         params.distinguished_name = rcgen::DistinguishedName::new();
-        params.distinguished_name.push(DnType::CommonName, hosts.first().map_or("thalweg node", String::as_str));
+        params
+            .distinguished_name
+            .push(DnType::CommonName, hosts.first().map_or("thalweg node", String::as_str));
         params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
-        params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
+        params.extended_key_usages =
+            vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
         limit(&mut params, days.clamp(1, DAYS_MAX))?;
-        if key.len() != 65 || key[0] != 4 {
-            return Err(Error::usage("this is no public key: 65 bytes, an uncompressed point of P-256"));
-        }
         let issuer = Issuer::new(authority(&issuer)?, AuthorityKey(issuer));
         Ok(in_pem(&params.signed_by(&PublicKey(key), &issuer).map_err(failed)?))
     }

@@ -37,6 +37,11 @@ const GREETING: Duration = Duration::from_secs(2);
 /// How long connecting to a node may take.
 const CONNECTING: Duration = Duration::from_secs(5);
 
+/// How often a client connects, if the node closes the connection within the greeting.
+const ATTEMPTS: u32 = 6;
+/// The pause before the second of these attempts; each further pause is twice as long.
+const PAUSE: Duration = Duration::from_millis(10);
+
 /// The interval at which a late answer is checked for.
 const LOOK: Duration = Duration::from_secs(1);
 
@@ -101,24 +106,39 @@ impl Channel {
     /// TLS.
     ///
     /// # Errors
-    /// No process listens at the address, the process does not know the token, or one of the two ends does not
-    /// accept the other one's certificate.
+    /// No process listens at the address, the process does not know the token, or one of the two ends does
+    /// not accept the other one's certificate.
     pub fn connect(
         address: &str,
         token: &Token,
         identity: impl FnOnce() -> Result<Identity, String>,
     ) -> io::Result<Channel> {
         let address = endpoint(address).map_err(|why| io::Error::new(io::ErrorKind::InvalidInput, why))?;
-        let stream = match &address {
-            Address::Tls(at) => {
-                let identity = identity().map_err(|why| refused(&why))?;
-                let deadline = Instant::now() + GREETING;
-                Stream::Tls(Box::new(identity.connect(host_of(at), connected(at)?, deadline)?))
-            }
-            Address::Tcp(at) => Stream::Tcp(connected(at)?),
-            Address::Unix(_) => return Err(refused("a node has no address of this kind")),
+        let identity = match &address {
+            Address::Tls(_) => Some(identity().map_err(|why| refused(&why))?),
+            _ => None,
         };
-        Channel::greet(stream, token, Side::Asks)
+        let connect = || {
+            let stream = match (&address, &identity) {
+                (Address::Tls(at), Some(identity)) => {
+                    let (stream, deadline) = (connected(at)?, Instant::now() + GREETING);
+                    Stream::Tls(Box::new(identity.connect(host_of(at), stream, deadline)?))
+                }
+                (Address::Tcp(at), _) => Stream::Tcp(connected(at)?),
+                _ => return Err(refused("a node has no address of this kind")),
+            };
+            Channel::greet(stream, token, Side::Asks)
+        };
+        // A node to which very many strangers connect closes connections whose greeting takes long.
+        let mut pause = PAUSE;
+        for _ in 1..ATTEMPTS {
+            match connect() {
+                Err(error) if is_closed(&error) => std::thread::sleep(pause),
+                met => return met,
+            }
+            pause *= 2;
+        }
+        connect()
     }
 
     /// Connects to a node as a machine that has no certificate yet, and that knows the fingerprint of the
@@ -175,11 +195,13 @@ impl Channel {
         let own = random::<32>()?;
         stream.write_all(&[MAGIC.as_slice(), &own].concat())?;
         let mut theirs = [0; 40];
-        stream.read_exact(&mut theirs)?;
-        let (magic, nonce) = theirs.split_at(MAGIC.len());
-        if magic[..3] == ALERT {
+        let (begin, rest) = theirs.split_at_mut(ALERT.len());
+        stream.read_exact(begin)?;
+        if begin == ALERT {
             return Err(refused("it expects TLS: its address begins with tls/"));
         }
+        stream.read_exact(rest)?;
+        let (magic, nonce) = theirs.split_at(MAGIC.len());
         if magic != MAGIC {
             return Err(refused("it is no node of this version of thalweg"));
         }
@@ -189,9 +211,10 @@ impl Channel {
         }
         let mut shown = [0; 32];
         stream.read_exact(&mut shown).map_err(|error| match error.kind() {
-            io::ErrorKind::UnexpectedEof => {
-                refused("it does not know this cluster's token, or this one does not know its own")
-            }
+            io::ErrorKind::UnexpectedEof => io::Error::new(
+                io::ErrorKind::ConnectionAborted,
+                "it does not know this cluster's token, or this one does not know its own",
+            ),
             _ => error,
         })?;
         let known = mac(token, side.other(), nonce, &own).verify_slice(&shown).is_ok();
@@ -417,8 +440,8 @@ fn proof(token: &Token, side: Side, own: &[u8], theirs: &[u8]) -> [u8; 32] {
     mac(token, side, own, theirs).finalize().into_bytes().into()
 }
 
-/// The address of a node: `tcp/HOST:PORT`, `tls/HOST:PORT`, or `HOST:PORT`, which is with TLS unless the host is
-/// this machine. Connections to other machines are always with TLS.
+/// The address of a node: `tcp/HOST:PORT`, `tls/HOST:PORT`, or `HOST:PORT`, which is with TLS unless the host
+/// is this machine. Connections to other machines are always with TLS.
 pub(crate) fn endpoint(text: &str) -> Result<Address, String> {
     let (kind, at) = match text.split_once('/') {
         Some((kind, at)) => (Some(kind), at),
@@ -429,7 +452,9 @@ pub(crate) fn endpoint(text: &str) -> Result<Address, String> {
         || host.trim_matches(['[', ']']).parse::<IpAddr>().is_ok_and(|address| address.is_loopback());
     match kind {
         Some("tls") => format!("tls/{at}").parse(),
-        Some("tcp") if !is_here => Err(format!("{text}: connections to other machines are encrypted: tls/{at}")),
+        Some("tcp") if !is_here => {
+            Err(format!("{text}: connections to other machines are encrypted: tls/{at}"))
+        }
         None if !is_here => format!("tls/{at}").parse(),
         None | Some("tcp") => format!("tcp/{at}").parse(),
         Some(_) => Err(format!("{text}: the address of a node is HOST:PORT, or tls/HOST:PORT")),
@@ -450,6 +475,12 @@ fn connected(address: &str) -> io::Result<TcpStream> {
         }
     }
     Err(last)
+}
+
+/// Whether the other end has closed the connection, with or without a reason that it did not say.
+fn is_closed(error: &io::Error) -> bool {
+    use io::ErrorKind::{BrokenPipe, ConnectionAborted, ConnectionReset, UnexpectedEof};
+    matches!(error.kind(), BrokenPipe | ConnectionAborted | ConnectionReset | UnexpectedEof)
 }
 
 fn refused(why: &str) -> io::Error {

@@ -1,6 +1,6 @@
 //! The folder by which a user's nodes find each other. The folder contains the token that all nodes know, the
-//! certificates of this machine, the address of each node of this machine, and the addresses of nodes of other
-//! machines that joined the nodes of this machine.
+//! certificates of this machine, the address of each node of this machine, and the addresses of nodes of
+//! other machines that joined the nodes of this machine.
 
 use std::ffi::OsString;
 use std::fs::{DirBuilder, OpenOptions};

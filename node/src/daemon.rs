@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde_json::{Value, json};
 use thalweg_host::Error;
-use thalweg_link::secure::Identity;
+use thalweg_link::secure::{self, Identity};
 
 use crate::channel::{Channel, Met, Refused, hex, host_of, random, unhex};
 use crate::cluster::{Cluster, Known, is_name};
@@ -158,11 +158,15 @@ impl Node {
 fn identity(options: &NodeOptions, address: &SocketAddr) -> Result<Identity, Error> {
     let NodeOptions { name, listen, cluster, .. } = options;
     let identity = cluster.identity().map_err(|error| {
-        Error::usage(format!("node {name} would listen at {address}, where connections are encrypted")).because(error)
+        Error::usage(format!("node {name} would listen at {address}, where connections are encrypted"))
+            .because(error)
     })?;
     identity.check(host_of(listen)).map_err(|error| {
-        Error::usage(format!("node {name} cannot listen at {listen} with the certificate in {}", cluster.folder().display()))
-            .because(error)
+        Error::usage(format!(
+            "node {name} cannot listen at {listen} with the certificate in {}",
+            cluster.folder().display()
+        ))
+        .because(error)
     })?;
     Ok(identity)
 }
@@ -211,8 +215,8 @@ impl Shared {
         self.others.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Answers a machine that has no certificate yet. It stays in the list of strangers meanwhile, and has one
-    /// question.
+    /// Answers a machine that has no certificate yet. The machine may ask one question, and stays in the list
+    /// of strangers meanwhile.
     fn enroll(&self, mut channel: Channel) {
         let Ok(Some((head, _))) = channel.receive_at_most(NEWCOMER_BYTES_MAX, 0) else { return };
         let answer = self.signed(&head).map(|answer| (answer, Vec::new())).map_err(Refused::new);
@@ -226,7 +230,7 @@ impl Shared {
             return Err("a machine without a certificate can only ask for one".into());
         }
         let certificates = self.options.cluster.certificates();
-        let key = unhex::<65>(text("key")).ok_or("it sends no public key")?;
+        let key = unhex::<{ secure::PUBLIC_BYTES }>(text("key")).ok_or("it sends no public key")?;
         let may = unhex(text("secret")).and_then(|secret| certificates.redeem(&secret)).ok_or(
             "it has no invitation with this token, which is good once and for a limited time: `thalweg node invite` makes another",
         )?;

@@ -247,8 +247,7 @@ impl Members {
         let is_wide = |host: &&String| host.parse::<IpAddr>().is_ok_and(|address| !address.is_loopback());
         let host = hosts.iter().find(is_wide).or(hosts.first()).map_or("127.0.0.1", String::as_str);
         let identity = if is_secure(&reached)? { Some(plan.cluster.identity()?) } else { None };
-        let fabric =
-            Fabric::new(0, names.clone(), (session, token), host, identity).map_err(Error::run)?;
+        let fabric = Fabric::new(0, names.clone(), (session, token), host, identity).map_err(Error::run)?;
         let map = Map {
             shares_out: plan.placement.is_empty(),
             placement: plan.placement.clone(),

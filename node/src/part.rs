@@ -175,7 +175,8 @@ impl Part {
             Some(folder) => Some(Certificates::of(Path::new(folder)).identity()?),
             None => None,
         };
-        let fabric = Fabric::new(here, names, (session, token), text("host"), identity).map_err(Error::run)?;
+        let fabric =
+            Fabric::new(here, names, (session, token), text("host"), identity).map_err(Error::run)?;
         let map = Map {
             placement: Placement::of_lines(pairs(&asked["placement"])),
             shares_out: is("shares_out"),

@@ -153,8 +153,9 @@ fn children(parent: &str) -> Vec<String> {
 const SEED: u64 = 88_172_645_463_325_252;
 
 /// Rounds in which a node is killed, its session's process is killed, or the node is stopped, at any time of
-/// a run; `ROUNDS` and `SEED` set the number of rounds and the seed of the long test.
-fn rounds_of_faults(rounds: u64, seed: u64) {
+/// a run; `ROUNDS` and `SEED` set the number of rounds and the seed of the long test,
+/// `TLS` its kind of nodes.
+fn rounds_of_faults(rounds: u64, seed: u64, more: &[&str]) {
     let mut random = seed;
     let mut below = |below: u64| {
         random ^= random << 13;
@@ -162,7 +163,12 @@ fn rounds_of_faults(rounds: u64, seed: u64) {
         random ^= random << 17;
         random % below
     };
-    let mut cluster = Cluster::of(&["a", "b"]);
+    let mut cluster = Cluster::of(&[]);
+    if more.contains(&"--tls") {
+        let made = cluster.command().args(["node", "init"]).output().expect("thalweg starts");
+        assert!(made.status.success(), "{}", stderr(&made));
+    }
+    ["a", "b"].iter().for_each(|name| cluster.start(name, more));
     let net = cluster.net(
         "two.snet",
         "net two connect ([{<n>} -> {<n = n + 1000>}] @ 1) !! <k> .. [{<n>} -> {<n = n + 1000>}] @ 0;",
@@ -247,7 +253,7 @@ fn rounds_of_faults(rounds: u64, seed: u64) {
         }
         if fault == 0 {
             cluster.nodes.retain(|(name, _)| name != "b");
-            cluster.start("b", &[]);
+            cluster.start("b", more);
         }
     }
     assert!(lost > 0, "no node was lost in time ({whole} runs were whole)");
@@ -256,14 +262,17 @@ fn rounds_of_faults(rounds: u64, seed: u64) {
 
 #[test]
 fn rounds_of_faults_keep_the_books() {
-    rounds_of_faults(12, SEED);
+    rounds_of_faults(8, SEED, &[]);
+    rounds_of_faults(8, SEED, &["--tls"]);
 }
 
 #[test]
 #[ignore = "takes minutes"]
 fn many_rounds_of_faults_keep_the_books() {
     let number = |name: &str| std::env::var(name).ok().and_then(|number| number.parse().ok());
-    rounds_of_faults(number("ROUNDS").unwrap_or(500), number("SEED").unwrap_or(SEED));
+    let (rounds, seed) = (number("ROUNDS").unwrap_or(500), number("SEED").unwrap_or(SEED));
+    let more: &[&str] = if std::env::var_os("TLS").is_some() { &["--tls"] } else { &[] };
+    rounds_of_faults(rounds, seed, more);
 }
 
 #[test]
@@ -426,7 +435,7 @@ fn mistakes_are_reported() {
         .args(["node", "--name", "z", "--listen", "0.0.0.0:0"])
         .output()
         .expect("thalweg starts");
-    assert!(stderr(&beyond).contains("beyond this machine"), "{}", stderr(&beyond));
+    assert!(stderr(&beyond).contains("which is no address for others"), "{}", stderr(&beyond));
     cluster.kill("a");
     let gone = cluster.run(&[&net, "--nodes", "a"], "");
     assert!(stderr(&gone).contains("cannot reach node a at"), "{}", stderr(&gone));

@@ -12,9 +12,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use cluster::{Cluster, numbers, out, sorted, stderr};
-use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
+use rcgen::{
+    BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, PKCS_ED25519, PublicKeyData,
+    SignatureAlgorithm, SigningKey,
+};
 use serde_json::json;
-use thalweg_link::secure::pem;
+use thalweg_link::secure::{PrivateKey, pem};
 
 /// A machine that has begun a cluster, and its nodes, which listen with TLS.
 fn machine(nodes: &[&str]) -> Cluster {
@@ -64,7 +67,11 @@ fn a_machine_joins_by_an_invitation_that_is_good_once() {
     }
     let third = Cluster::of(&[]);
     let again = node(&third, &["init", "--join", &address, "--token", &token]);
-    assert!(stderr(&again).contains("it has no invitation with this token, which is good once"), "{}", stderr(&again));
+    assert!(
+        stderr(&again).contains("it has no invitation with this token, which is good once"),
+        "{}",
+        stderr(&again)
+    );
     let wrong = node(&third, &["init", "--join", &address, "--token", "water"]);
     assert!(stderr(&wrong).contains("this is no token of `thalweg node invite`"), "{}", stderr(&wrong));
     // A token with the fingerprint of another authority does not trust this node.
@@ -110,24 +117,43 @@ fn networks_over_nodes_with_tls_give_what_they_give_on_one() {
     }
 }
 
-fn openssl(arguments: &[&str], file: &Path) -> Vec<u8> {
-    Command::new("openssl").args(arguments).arg(file).output().expect("openssl").stdout
+/// The key of an authority, as it was kept.
+struct Signing(PrivateKey);
+
+impl PublicKeyData for Signing {
+    fn der_bytes(&self) -> &[u8] {
+        self.0.public()
+    }
+
+    fn algorithm(&self) -> &'static SignatureAlgorithm {
+        &PKCS_ED25519
+    }
+}
+
+impl SigningKey for Signing {
+    fn sign(&self, message: &[u8]) -> Result<Vec<u8>, rcgen::Error> {
+        Ok(self.0.sign(message))
+    }
 }
 
 /// Replaces the certificate of the machine by one of its authority that expired in 2001.
 fn expire(folder: &Path) {
-    let key = openssl(&["pkcs8", "-topk8", "-nocrypt", "-outform", "DER", "-in"], &folder.join("authority.key"));
-    let key = KeyPair::try_from(key).expect("a key");
+    let key = std::fs::read_to_string(folder.join("authority.key")).expect("the first machine");
+    let key = Signing(PrivateKey::from_pem(&key).expect("a key"));
     let mut authority = CertificateParams::default();
     // The name of an authority follows from its key; the first bytes of the hash of the key are not computed
     // here, but taken from the certificate.
-    let shown = openssl(&["x509", "-noout", "-subject", "-nameopt", "multiline", "-in"], &folder.join("authority.pem"));
-    let shown = String::from_utf8(shown).expect("text");
+    let shown = Command::new("openssl")
+        .args(["x509", "-noout", "-subject", "-nameopt", "multiline", "-in"])
+        .arg(folder.join("authority.pem"))
+        .output()
+        .expect("openssl");
+    let shown = String::from_utf8(shown.stdout).expect("text");
     let (_, name) = shown.rsplit_once("= ").expect("a name");
     authority.distinguished_name = rcgen::DistinguishedName::new();
     authority.distinguished_name.push(DnType::CommonName, name.trim());
     authority.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
-    let own = KeyPair::generate().expect("a key");
+    let own = KeyPair::generate_for(&PKCS_ED25519).expect("a key");
     let mut params = CertificateParams::new(["127.0.0.1".to_owned()]).expect("a host");
     params.not_after = rcgen::date_time_ymd(2001, 1, 1);
     let certificate = params.signed_by(&own, &Issuer::new(authority, key)).expect("a certificate");
@@ -159,7 +185,11 @@ fn refusals_say_what_to_do() {
     let other = machine(&[]);
     runs(&other, &address, "its certificate is of another cluster");
     // The wrong host: `ip6-localhost` and the like are not in the certificate.
-    starts(&first, &["--tls", "--listen", "127.0.0.9:0"], "not for 127.0.0.9: `thalweg node init --host 127.0.0.9`");
+    starts(
+        &first,
+        &["--tls", "--listen", "127.0.0.9:0"],
+        "not for 127.0.0.9: `thalweg node init --host 127.0.0.9`",
+    );
     // Of two ends, only one with TLS.
     runs(&first, &format!("tcp/{}", bare(&first, "a")), "it expects TLS: its address begins with tls/");
     let mut plain = Cluster::of(&["p"]);
@@ -188,7 +218,8 @@ fn record(cluster: &Cluster, name: &str) -> Vec<u8> {
     std::thread::spawn(move || {
         while let Ok((mut from, _)) = relay.accept() {
             let mut to = TcpStream::connect(&to).expect("a node");
-            let (mut back_from, mut back_to) = (to.try_clone().expect("a socket"), from.try_clone().expect("a socket"));
+            let (mut back_from, mut back_to) =
+                (to.try_clone().expect("a socket"), from.try_clone().expect("a socket"));
             std::thread::spawn(move || {
                 _ = std::io::copy(&mut back_from, &mut back_to);
                 _ = back_to.shutdown(std::net::Shutdown::Both);
@@ -264,7 +295,10 @@ fn strangers_get_nowhere_and_hinder_nobody() {
         }
         strangers.join().expect("no panic");
     });
-    assert!(node(&cluster, &["--name", "a", "--tls"]).stderr.starts_with(b"error: a node a runs"), "it lives");
+    assert!(
+        node(&cluster, &["--name", "a", "--tls"]).stderr.starts_with(b"error: a node a runs"),
+        "it lives"
+    );
 }
 
 #[test]

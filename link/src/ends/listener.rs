@@ -120,11 +120,7 @@ impl Listener {
     ///
     /// # Errors
     /// The errors of [`Listener::new`], and an address with TLS without an identity.
-    pub fn with(
-        address: &Address,
-        token: [u8; 32],
-        identity: Option<Identity>,
-    ) -> Result<Listener, Error> {
+    pub fn with(address: &Address, token: [u8; 32], identity: Option<Identity>) -> Result<Listener, Error> {
         let failed = |e| Error::io(format!("cannot listen at {address}"), e);
         let (socket, address) = match address {
             Address::Tcp(name) => {
@@ -363,9 +359,9 @@ impl Hall {
     fn accept(&mut self) {
         for _ in 0..GREETED_MAX {
             let connection = match &self.socket {
-                Socket::Tcp(listener, identity) => listener
-                    .accept()
-                    .and_then(|(stream, _)| Connection::accepted(stream, identity.as_ref())),
+                Socket::Tcp(listener, identity) => {
+                    listener.accept().and_then(|(stream, _)| Connection::accepted(stream, identity.as_ref()))
+                }
                 Socket::Unix(listener, _) => {
                     listener.accept().and_then(|(stream, _)| Connection::unix(stream))
                 }

@@ -283,7 +283,10 @@ impl Receiver {
         }
         self.acknowledge(true);
         let until = Instant::now() + LOOK;
-        while self.connected.as_ref().is_some_and(|connected| !connected.answers.is_empty() || connected.connection.owes())
+        while self
+            .connected
+            .as_ref()
+            .is_some_and(|connected| !connected.answers.is_empty() || connected.connection.owes())
             && Instant::now() < until
         {
             let Some(connected) = &mut self.connected else { return };

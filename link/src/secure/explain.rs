@@ -15,9 +15,11 @@ fn explain(error: &Error) -> String {
         Error::InvalidCertificate(error) => of_certificate(error),
         Error::NoCertificatesPresented => "it shows no certificate".into(),
         Error::AlertReceived(alert) => of_alert(*alert),
-        Error::InvalidMessage(_) => "it does not speak TLS: it is no node of this version of thalweg, or one that \
+        Error::InvalidMessage(_) => {
+            "it does not speak TLS: it is no node of this version of thalweg, or one that \
              listens on its own machine alone"
-            .into(),
+                .into()
+        }
         error => format!("TLS failed: {error}"),
     }
 }
@@ -25,7 +27,10 @@ fn explain(error: &Error) -> String {
 fn of_certificate(error: &CertificateError) -> String {
     match error {
         CertificateError::ExpiredContext { not_after, .. } => {
-            format!("its certificate expired on {}: `thalweg node init` there makes another one", day(*not_after))
+            format!(
+                "its certificate expired on {}: `thalweg node init` there makes another one",
+                day(*not_after)
+            )
         }
         CertificateError::NotValidYetContext { not_before, .. } => {
             format!("its certificate is valid from {} on: one of the clocks is wrong", day(*not_before))

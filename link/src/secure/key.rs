@@ -1,22 +1,26 @@
-//! The private keys of certificates: ECDSA with the curve P-256 and SHA-256.
+//! The private keys of certificates: Ed25519, which shares most of its code with X25519, by which connections
+//! agree on their keys.
 
 use std::sync::Arc;
 
 use ring::rand::{SecureRandom as _, SystemRandom};
-use ring::signature::{ECDSA_P256_SHA256_ASN1_SIGNING, EcdsaKeyPair, KeyPair as _};
+use ring::signature::{Ed25519KeyPair, KeyPair as _};
 use rustls::crypto::ring::{cipher_suite, kx_group, sign};
 use rustls::crypto::{CryptoProvider, GetRandomFailed, KeyProvider, SecureRandom, WebPkiSupportedAlgorithms};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{PrivateKeyDer, SignatureVerificationAlgorithm};
 use rustls::sign::SigningKey;
 use rustls::{Error, SignatureScheme};
-use webpki::ring::ECDSA_P256_SHA256;
+use webpki::ring::ED25519;
+
+/// The bytes of a public key.
+pub const PUBLIC_BYTES: usize = 32;
 
 /// The private key of a certificate.
 #[derive(Debug)]
 pub struct PrivateKey {
     pkcs8: Vec<u8>,
-    pair: EcdsaKeyPair,
+    pair: Ed25519KeyPair,
 }
 
 impl PrivateKey {
@@ -25,7 +29,7 @@ impl PrivateKey {
     /// # Errors
     /// The system gives no random numbers.
     pub fn generate() -> Result<PrivateKey, String> {
-        let made = EcdsaKeyPair::generate_pkcs8(&ECDSA_P256_SHA256_ASN1_SIGNING, &SystemRandom::new());
+        let made = Ed25519KeyPair::generate_pkcs8(&SystemRandom::new());
         PrivateKey::new(made.map_err(|_| "the system gives no random numbers")?.as_ref().to_vec())
     }
 
@@ -39,8 +43,8 @@ impl PrivateKey {
     }
 
     fn new(pkcs8: Vec<u8>) -> Result<PrivateKey, String> {
-        let pair = EcdsaKeyPair::from_pkcs8(&ECDSA_P256_SHA256_ASN1_SIGNING, &pkcs8, &SystemRandom::new());
-        Ok(PrivateKey { pair: pair.map_err(|error| format!("it is no key for P-256: {error}"))?, pkcs8 })
+        let pair = Ed25519KeyPair::from_pkcs8(&pkcs8);
+        Ok(PrivateKey { pair: pair.map_err(|error| format!("it is no key for Ed25519: {error}"))?, pkcs8 })
     }
 
     /// The key in PEM.
@@ -48,18 +52,14 @@ impl PrivateKey {
         pem("PRIVATE KEY", &self.pkcs8)
     }
 
-    /// The public key, as an uncompressed point of the curve.
+    /// The public key.
     pub fn public(&self) -> &[u8] {
         self.pair.public_key().as_ref()
     }
 
-    /// The signature of a message, in ASN.1.
-    ///
-    /// # Errors
-    /// The system gives no random numbers.
-    pub fn sign(&self, message: &[u8]) -> Result<Vec<u8>, String> {
-        let signed = self.pair.sign(&SystemRandom::new(), message);
-        signed.map(|signed| signed.as_ref().to_vec()).map_err(|_| "the system gives no random numbers".into())
+    /// The signature of a message.
+    pub fn sign(&self, message: &[u8]) -> Vec<u8> {
+        self.pair.sign(message).as_ref().to_vec()
     }
 }
 
@@ -70,7 +70,8 @@ pub fn pem(label: &str, bytes: &[u8]) -> String {
     // 48 bytes are the 64 digits of a line.
     for line in bytes.chunks(48) {
         for three in line.chunks(3) {
-            let word = three.iter().fold(0_u32, |word, byte| word << 8 | u32::from(*byte)) << (8 * (3 - three.len()));
+            let word = three.iter().fold(0_u32, |word, byte| word << 8 | u32::from(*byte))
+                << (8 * (3 - three.len()));
             for digit in 0..4 {
                 let value = word >> (18 - 6 * digit) & 63;
                 text.push(if digit <= three.len() { char::from(DIGITS[value as usize]) } else { '=' });
@@ -81,11 +82,9 @@ pub fn pem(label: &str, bytes: &[u8]) -> String {
     text + &format!("-----END {label}-----\n")
 }
 
-static ALL: &[&dyn SignatureVerificationAlgorithm] = &[ECDSA_P256_SHA256];
-static ALGORITHMS: WebPkiSupportedAlgorithms = WebPkiSupportedAlgorithms {
-    all: ALL,
-    mapping: &[(SignatureScheme::ECDSA_NISTP256_SHA256, ALL)],
-};
+static ALL: &[&dyn SignatureVerificationAlgorithm] = &[ED25519];
+static ALGORITHMS: WebPkiSupportedAlgorithms =
+    WebPkiSupportedAlgorithms { all: ALL, mapping: &[(SignatureScheme::ED25519, ALL)] };
 
 /// The cryptography of all connections: one suite, because both ends are always of the same version.
 pub(super) fn provider() -> Arc<CryptoProvider> {
@@ -109,7 +108,10 @@ impl SecureRandom for OfTheSystem {
 
 impl KeyProvider for OfTheSystem {
     fn load_private_key(&self, key: PrivateKeyDer<'static>) -> Result<Arc<dyn SigningKey>, Error> {
-        sign::any_ecdsa_type(&key)
+        sign::any_eddsa_type(match &key {
+            PrivateKeyDer::Pkcs8(key) => key,
+            _ => return Err(Error::General("the key is not in PKCS #8".into())),
+        })
     }
 }
 
@@ -134,7 +136,7 @@ mod tests {
         let key = PrivateKey::generate().unwrap();
         let read = PrivateKey::from_pem(&key.pem()).unwrap();
         assert_eq!(read.public(), key.public());
-        assert_eq!((read.public().len(), read.public()[0]), (65, 4));
+        assert_eq!(read.public().len(), PUBLIC_BYTES);
         assert!(PrivateKey::from_pem(&pem("PRIVATE KEY", b"water")).is_err());
     }
 }

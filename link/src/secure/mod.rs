@@ -1,17 +1,17 @@
 //! Encryption and mutual authentication of connections by TLS 1.3.
 //!
-//! An [`Identity`] is what a process shows of itself and trusts in others: a certificate with its private key,
-//! and the certificate of the cluster's authority. Both ends of a connection show certificates that this
+//! An [`Identity`] is what a process shows of itself and trusts in others: a certificate with its private
+//! key, and the certificate of the cluster's authority. Both ends of a connection show certificates that this
 //! authority signed. An end that connects by the name of a host also checks that the certificate is for this
-//! host. An end of a link connects to a process that a node has named, and checks that the certificate is that
-//! of a [`MEMBER`].
+//! host. An end of a link connects to a process that a node has named, and checks that the certificate is
+//! that of a [`MEMBER`].
 
 mod explain;
 mod key;
 mod pinned;
 mod stream;
 
-pub use key::{PrivateKey, pem};
+pub use key::{PUBLIC_BYTES, PrivateKey, pem};
 pub use stream::SecureStream;
 pub(crate) use stream::Secured;
 
@@ -26,7 +26,9 @@ use rustls::crypto::CryptoProvider;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::server::{NoServerSessionStorage, WebPkiClientVerifier};
-use rustls::{ClientConfig, ClientConnection, Connection, RootCertStore, ServerConfig, ServerConnection, version};
+use rustls::{
+    ClientConfig, ClientConnection, Connection, RootCertStore, ServerConfig, ServerConnection, version,
+};
 
 use pinned::Pinned;
 

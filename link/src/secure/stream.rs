@@ -52,7 +52,8 @@ impl SecureStream {
         self.session.peer_certificates().is_some()
     }
 
-    /// Whether the other end has shown the certificate of a [`MEMBER`], which may run programs on this machine.
+    /// Whether the other end has shown the certificate of a [`MEMBER`], which may run programs on this
+    /// machine.
     pub fn is_member(&self) -> bool {
         let shown = self.session.peer_certificates().and_then(|chain| chain.first());
         let (Some(shown), Ok(member)) = (shown, ServerName::try_from(MEMBER)) else { return false };
@@ -65,8 +66,8 @@ impl SecureStream {
     }
 }
 
-/// Sends the reason of a refusal. A connection that is closed while data of the other end are unread is reset,
-/// and the other end would not see the reason, so the data are read for a short time.
+/// Sends the reason of a refusal. A connection that is closed while data of the other end are unread is
+/// reset, and the other end would not see the reason, so the data are read for a short time.
 fn refuse(session: &mut Connection, stream: &TcpStream) {
     let mut timed = Timed { stream, deadline: Instant::now() + LINGER };
     // Errors are ignored, because the connection is given up in any case.

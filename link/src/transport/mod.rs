@@ -1,8 +1,8 @@
 //! The transports of a connection: TCP, TCP with TLS, and Unix sockets. All are used without blocking; the
 //! ends of a link wait by `poll`.
 
-use rustix::event::{PollFd, PollFlags, poll};
 use crate::secure::{Identity, Secured};
+use rustix::event::{PollFd, PollFlags, poll};
 use std::io::{self, IoSlice, IoSliceMut, Read, Write};
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
 use std::os::fd::{AsFd, BorrowedFd};

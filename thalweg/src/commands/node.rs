@@ -74,7 +74,8 @@ pub(crate) struct Arguments {
     /// The node's name: letters, digits, `-`, `_` and `.`.
     #[arg(long, value_name = "NAME", required_unless_present = "part")]
     name: Option<String>,
-    /// The address at which the node listens; port 0 is any free port. Off this machine connections are with TLS.
+    /// The address at which the node listens; port 0 is any free port. Connections from other machines are with
+    /// TLS.
     #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:0")]
     listen: String,
     /// Use TLS on this machine, too.
