@@ -54,7 +54,7 @@ impl Authority {
 }
 
 fn listening(identity: Identity) -> Listener {
-    Listener::with(&Address::Tls("127.0.0.1:0".into()), TOKEN, Some(identity)).unwrap()
+    Listener::with(&[Address::Tls("127.0.0.1:0".into())], TOKEN, Some(identity)).unwrap()
 }
 
 fn sender(to: Address, identity: Option<Identity>, number: u64) -> Sender {
@@ -247,4 +247,42 @@ fn a_replayed_handshake_and_garbage_get_nowhere() {
     assert_eq!(receiver.recv().unwrap(), Some(&b"stone"[..]));
     assert_eq!(receiver.recv().unwrap(), None);
     sending.join().unwrap();
+}
+
+#[test]
+fn a_link_moves_between_tls_and_a_socket_of_the_host() {
+    let authority = Authority::new("one");
+    let near = Address::Unix(format!("@thalweg-test-{}", std::process::id()).into());
+    assert!(!near.is_near(), "no process listens yet");
+    let addresses = [Address::Tls("127.0.0.1:0".into()), near.clone()];
+    let listener = Listener::with(&addresses, TOKEN, Some(authority.identity())).unwrap();
+    assert!(near.is_near() && !listener.address().is_near());
+    let mut receiver = receiver(&listener, 1);
+    let tuning = Tuning::new(listener.address().clone());
+    let options = SenderOptions {
+        token: TOKEN,
+        identity: Some(authority.identity()),
+        ..SenderOptions::new(link(1), tuning.clone())
+    };
+    let mut sender = Sender::new(options).unwrap();
+    let addresses = listener.addresses().to_vec();
+    let sending = std::thread::spawn(move || {
+        for part in 0..20 {
+            push_all(&mut sender, part, 200, 400);
+            tuning.set_address(addresses[part as usize % 2].clone());
+        }
+        let counters = sender.counters();
+        sender.finish().unwrap();
+        counters.read()
+    });
+    for part in 0..20 {
+        let mut chance = Chance::new(part);
+        for number in 0..200 {
+            let expected = relay::message(number, &mut chance, 400);
+            assert!(receiver.recv().unwrap() == Some(&expected[..]), "message {number} of part {part}");
+        }
+    }
+    assert_eq!(receiver.recv().unwrap(), None);
+    let counts = sending.join().unwrap();
+    assert!(counts.connections >= 15, "{counts:?}");
 }

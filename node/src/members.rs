@@ -12,7 +12,6 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use thalweg_host::{Error, libraries};
-use thalweg_link::Address;
 use thalweg_net::RecordError;
 use thalweg_net::run::{Elsewhere, Opened, Session, Ways};
 
@@ -346,7 +345,7 @@ impl Members {
             met.map_err(|refused| format!("node {}: {}", self.names[at + 1], refused.why))?;
             node.talk.channel.set_patience(Some(self.plan.lease)).map_err(|error| error.to_string())?;
         }
-        self.fabric.meet(addresses.iter().map(|address| address.parse::<Address>().ok()).collect());
+        self.fabric.meet(&addresses);
         *locked(&self.shared.session) = Some(session);
         let mut watching = locked(&self.watching);
         for (at, Reached { talk, .. }) in reached.into_iter().enumerate() {

@@ -14,7 +14,6 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 use thalweg_exec::{Mode, Options, Runtime};
 use thalweg_host::{Error, chain, libraries, settings};
-use thalweg_link::Address;
 use thalweg_net::crash::CrashWatch;
 use thalweg_net::library::unload_unused;
 use thalweg_net::run::{Elsewhere, Opened, Serving, Session, StartOptions, Ways};
@@ -224,8 +223,7 @@ impl Part {
         self.fabric.look();
         match what {
             "meet" => {
-                let address = |text: String| text.parse::<Address>().ok();
-                self.fabric.meet(texts(&asked["addresses"]).into_iter().map(address).collect());
+                self.fabric.meet(&texts(&asked["addresses"]));
                 Ok((json!({}), Vec::new()))
             }
             "renew" => self.renew(asked).map(|answer| (answer, Vec::new())).map_err(|error| refuse(&error)),

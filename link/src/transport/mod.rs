@@ -3,11 +3,15 @@
 
 use crate::secure::{Identity, Secured};
 use rustix::event::{PollFd, PollFlags, poll};
+use rustix::net::sockopt::socket_peercred;
+use rustix::process::geteuid;
 use std::io::{self, IoSlice, IoSliceMut, Read, Write};
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
 use std::os::fd::{AsFd, BorrowedFd};
-use std::os::unix::net::UnixStream;
-use std::path::PathBuf;
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::net::{SocketAddr as UnixName, UnixStream};
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 /// The address at which a node listens.
@@ -17,8 +21,16 @@ pub enum Address {
     Tcp(String),
     /// `host:port`, encrypted; both ends show certificates.
     Tls(String),
-    /// The path of a Unix socket, for nodes on one host.
+    /// The path of a Unix socket, for processes of one host; a path that begins with `@` is an abstract name,
+    /// which needs no file.
     Unix(PathBuf),
+}
+
+impl Address {
+    /// Whether the address is that of a socket of this host, at which a process of the same user listens.
+    pub fn is_near(&self) -> bool {
+        matches!(self, Address::Unix(_)) && Connection::to(self, None, Instant::now()).is_ok()
+    }
 }
 
 impl std::fmt::Display for Address {
@@ -71,7 +83,7 @@ impl Connection {
                 let stream = prepared(connected(address, deadline)?)?;
                 Ok(Connection::Tls(Box::new(identity.sending(stream)?)))
             }
-            Address::Unix(path) => Connection::unix(UnixStream::connect(path)?),
+            Address::Unix(path) => Connection::unix(UnixStream::connect_addr(&unix_name(path)?)?),
         }
     }
 
@@ -87,7 +99,11 @@ impl Connection {
         Ok(Connection::Tcp(prepared(stream)?))
     }
 
+    /// A connection with a process of this host, which has to run as the same user.
     pub(crate) fn unix(stream: UnixStream) -> io::Result<Connection> {
+        if socket_peercred(&stream)?.uid != geteuid() {
+            return Err(io::Error::new(io::ErrorKind::PermissionDenied, "it runs as another user"));
+        }
         stream.set_nonblocking(true)?;
         Ok(Connection::Unix(stream))
     }
@@ -153,6 +169,14 @@ impl Connection {
             Connection::Tls(stream) => shown(stream.peer_addr()),
             Connection::Unix(_) => "a process of this host".into(),
         }
+    }
+}
+
+/// The name of a Unix socket, from its path.
+pub(crate) fn unix_name(path: &Path) -> io::Result<UnixName> {
+    match path.as_os_str().as_bytes().strip_prefix(b"@") {
+        Some(name) => UnixName::from_abstract_name(name),
+        None => UnixName::from_pathname(path),
     }
 }
 
