@@ -21,7 +21,7 @@ use rcgen::{
     BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyUsagePurpose,
     PKCS_ED25519, PublicKeyData, SerialNumber, SignatureAlgorithm, SigningKey, date_time_ymd,
 };
-use sha2::{Digest, Sha256};
+use ring::digest::{SHA256, digest};
 use thalweg_host::Error;
 use thalweg_link::secure::{self, Identity, MEMBER, PrivateKey};
 
@@ -256,7 +256,7 @@ impl Certificates {
 
 /// The file of an invitation. The secret itself is not kept.
 fn noted(secret: &[u8; 16]) -> String {
-    format!("invitations/{}", hex(&Sha256::digest(secret)))
+    format!("invitations/{}", hex(digest(&SHA256, secret).as_ref()))
 }
 
 /// The hosts for which a certificate is: those that the user names, and this machine for itself.
@@ -277,7 +277,7 @@ pub(crate) fn hosts(named: &[String]) -> Vec<String> {
 /// The authority with this key. Its name follows from the key, so certificates of two clusters differ in it.
 fn authority(key: &PrivateKey) -> Result<CertificateParams, Error> {
     let mut params = CertificateParams::default();
-    let number = hex(&Sha256::digest(key.public())[..8]);
+    let number = hex(&digest(&SHA256, key.public()).as_ref()[..8]);
     params.distinguished_name = rcgen::DistinguishedName::new();
     params.distinguished_name.push(DnType::CommonName, format!("thalweg cluster {number}"));
     params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));

@@ -14,11 +14,10 @@ use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
-use hmac::{Hmac, Mac};
+use ring::hmac;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use serde_json::{Value, json};
-use sha2::Sha256;
 use thalweg_link::Address;
 use thalweg_link::secure::{self, Identity, SecureStream};
 
@@ -207,7 +206,7 @@ impl Channel {
         }
         // The client proves first that it knows the token, because a node reveals nothing to unknown peers.
         if side == Side::Asks {
-            stream.write_all(&proof(token, Side::Asks, &own, nonce))?;
+            stream.write_all(proof(token, Side::Asks, &own, nonce).as_ref())?;
         }
         let mut shown = [0; 32];
         stream.read_exact(&mut shown).map_err(|error| match error.kind() {
@@ -217,12 +216,11 @@ impl Channel {
             ),
             _ => error,
         })?;
-        let known = mac(token, side.other(), nonce, &own).verify_slice(&shown).is_ok();
-        if !known {
+        if !is_proof(&shown, token, side.other(), nonce, &own) {
             return Err(refused("it has another token: it belongs to another cluster"));
         }
         if side == Side::Answers {
-            stream.write_all(&proof(token, Side::Answers, &own, nonce))?;
+            stream.write_all(proof(token, Side::Answers, &own, nonce).as_ref())?;
         }
         channel.set_patience(None)?;
         Ok(channel)
@@ -428,16 +426,18 @@ impl Side {
 }
 
 /// The proof that `side` sends, made from its own number and that of the other end.
-fn mac(token: &Token, side: Side, own: &[u8], theirs: &[u8]) -> Hmac<Sha256> {
-    let mut mac = Hmac::<Sha256>::new_from_slice(token).expect("a key may have any length");
-    mac.update(if side == Side::Asks { b"asks" } else { b"answers" });
-    mac.update(own);
-    mac.update(theirs);
-    mac
+fn proof(token: &Token, side: Side, own: &[u8], theirs: &[u8]) -> hmac::Tag {
+    hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, token), &proven(side, own, theirs))
 }
 
-fn proof(token: &Token, side: Side, own: &[u8], theirs: &[u8]) -> [u8; 32] {
-    mac(token, side, own, theirs).finalize().into_bytes().into()
+fn is_proof(shown: &[u8], token: &Token, side: Side, own: &[u8], theirs: &[u8]) -> bool {
+    let key = hmac::Key::new(hmac::HMAC_SHA256, token);
+    hmac::verify(&key, &proven(side, own, theirs), shown).is_ok()
+}
+
+fn proven(side: Side, own: &[u8], theirs: &[u8]) -> Vec<u8> {
+    let says: &[u8] = if side == Side::Asks { b"asks" } else { b"answers" };
+    [says, own, theirs].concat()
 }
 
 /// The address of a node: `tcp/HOST:PORT`, `tls/HOST:PORT`, or `HOST:PORT`, which is with TLS unless the host

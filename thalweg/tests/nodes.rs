@@ -185,10 +185,15 @@ fn rounds_of_faults(rounds: u64, seed: u64, more: &[&str]) {
         let mut input = run.stdin.take().expect("piped");
         let feeding = std::thread::spawn(move || _ = input.write_all(numbers(600).as_bytes()));
         let mut out = run.stdout.take().expect("piped");
+        let (began, begun) = std::sync::mpsc::channel();
         let reading = std::thread::spawn(move || {
-            let mut text = String::new();
-            out.read_to_string(&mut text).expect("text");
-            text
+            let mut text = vec![0];
+            let read = out.read(&mut text).expect("it ends or sends");
+            text.truncate(read);
+            // An error is ignored: the fault does not wait for the first record.
+            let _ = began.send(());
+            out.read_to_end(&mut text).expect("it ends or sends");
+            String::from_utf8(text).expect("text")
         });
         let mut err = run.stderr.take().expect("piped");
         let hearing = std::thread::spawn(move || {
@@ -196,7 +201,11 @@ fn rounds_of_faults(rounds: u64, seed: u64, more: &[&str]) {
             err.read_to_string(&mut text).expect("text");
             text
         });
-        std::thread::sleep(Duration::from_millis(below(400)));
+        // Most faults come while records are under way, which takes 300 ms; others also before that.
+        if below(4) > 0 {
+            let _ = begun.recv_timeout(Duration::from_secs(20));
+        }
+        std::thread::sleep(Duration::from_millis(below(300)));
         let fault = below(3);
         let id = cluster.nodes.iter().find(|(name, _)| name == "b").expect("a node").1.id().to_string();
         match fault {
