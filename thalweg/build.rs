@@ -1,22 +1,25 @@
-//! Lets the linker fold functions with equal code into one in release builds, if the linker can do so. LLD,
-//! which `rustc` uses for x86-64 Linux unless another linker is chosen, can; the program becomes 0.7 MB
-//! smaller.
+//! Lets the linker make release builds smaller, if the linker and the system's C library can do so: functions
+//! with equal code are folded into one, and relocations are packed. LLD, which `rustc` uses for x86-64 Linux
+//! unless another linker is chosen, can do both, and glibc reads packed relocations from version 2.36 on.
 
 use std::env;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-const FOLD: &str = "-Wl,--icf=all";
+const OPTIONS: [&str; 2] = ["-Wl,--icf=all", "-Wl,-z,pack-relative-relocs"];
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
-    if variable("PROFILE") == "release" && folds() {
-        println!("cargo::rustc-link-arg-bins={FOLD}");
+    if variable("PROFILE") == "release" {
+        for option in OPTIONS.into_iter().filter(|option| works(option)) {
+            println!("cargo::rustc-link-arg-bins={option}");
+        }
     }
 }
 
-/// Whether an empty program can be linked for this target with the linker's option.
-fn folds() -> bool {
+/// Whether an empty program that is linked for this target with the linker's option ends without an error. A
+/// program for another machine than this one cannot be tried.
+fn works(option: &str) -> bool {
     let folder = variable("OUT_DIR");
     let source = Path::new(&folder).join("empty.rs");
     if std::fs::write(&source, "fn main() {}\n").is_err() {
@@ -28,8 +31,12 @@ fn folds() -> bool {
         compile.arg("-C").arg(format!("linker={linker}"));
     }
     compile.args(variable("CARGO_ENCODED_RUSTFLAGS").split('\x1f').filter(|flag| !flag.is_empty()));
-    compile.arg("-C").arg(format!("link-arg={FOLD}"));
-    compile.stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok_and(|status| status.success())
+    compile.arg("-C").arg(format!("link-arg={option}"));
+    succeeds(&mut compile) && succeeds(&mut Command::new(Path::new(&folder).join("empty")))
+}
+
+fn succeeds(command: &mut Command) -> bool {
+    command.stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok_and(|status| status.success())
 }
 
 fn variable(name: &str) -> String {

@@ -38,6 +38,7 @@ mod error;
 mod flow;
 mod pace;
 mod ports;
+pub mod secure;
 mod transport;
 mod tuning;
 mod wire;

@@ -5,22 +5,28 @@
 //! ```
 //! Before the first message, over TCP, both ends prove that they know the cluster's token without sending it:
 //! each sends a number that it never sent before, and the HMAC-SHA-256 of both numbers under the token.
-//! Because the numbers are new each time, a recording of a greeting is useless to an attacker.
+//! Because the numbers are new each time, a recording of a greeting is useless to an attacker. A node that
+//! other machines can reach listens with TLS ([`thalweg_link::secure`]), and the greeting takes place inside.
 
 use std::io::{self, Read, Write};
-use std::net::{TcpStream, ToSocketAddrs};
+use std::net::{IpAddr, TcpStream, ToSocketAddrs};
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use hmac::{Hmac, Mac};
+use ring::hmac;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use serde_json::{Value, json};
-use sha2::Sha256;
+use thalweg_link::Address;
+use thalweg_link::secure::{self, Identity, SecureStream};
 
 /// The bytes with which a greeting begins: the protocol and its version.
 const MAGIC: &[u8; 8] = b"thalwgn1";
+/// The bytes that a machine without a certificate sends instead.
+const NEWCOMER: &[u8; 8] = b"thalwge1";
+/// The bytes with which an alert of TLS begins.
+const ALERT: [u8; 3] = [21, 3, 3];
 /// The longest object, in bytes.
 const HEAD_MAX: usize = 16 << 20;
 /// The most bytes after the object of a message.
@@ -29,6 +35,11 @@ pub(crate) const BLOB_MAX: usize = 4 << 20;
 const GREETING: Duration = Duration::from_secs(2);
 /// How long connecting to a node may take.
 const CONNECTING: Duration = Duration::from_secs(5);
+
+/// How often a client connects, if the node closes the connection within the greeting.
+const ATTEMPTS: u32 = 6;
+/// The pause before the second of these attempts; each further pause is twice as long.
+const PAUSE: Duration = Duration::from_millis(10);
 
 /// The interval at which a late answer is checked for.
 const LOOK: Duration = Duration::from_secs(1);
@@ -43,13 +54,33 @@ pub struct Channel(Stream);
 #[derive(Debug)]
 enum Stream {
     Tcp(TcpStream),
+    Tls(Box<SecureStream>),
     Unix(UnixStream),
+}
+
+impl Stream {
+    fn tcp(&self) -> Option<&TcpStream> {
+        match self {
+            Stream::Tcp(stream) => Some(stream),
+            Stream::Tls(stream) => Some(stream.tcp()),
+            Stream::Unix(_) => None,
+        }
+    }
+}
+
+/// A peer that has connected and whose greeting was read.
+pub(crate) enum Met {
+    /// A process of the cluster, and whether it may run programs here.
+    Known { channel: Channel, may_run: bool },
+    /// A machine that has no certificate yet and may have an invitation.
+    Newcomer(Channel),
 }
 
 impl Read for Stream {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         match self {
             Stream::Tcp(stream) => stream.read(into),
+            Stream::Tls(stream) => stream.read(into),
             Stream::Unix(stream) => stream.read(into),
         }
     }
@@ -59,6 +90,7 @@ impl Write for Stream {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         match self {
             Stream::Tcp(stream) => stream.write(bytes),
+            Stream::Tls(stream) => stream.write(bytes),
             Stream::Unix(stream) => stream.write(bytes),
         }
     }
@@ -69,27 +101,82 @@ impl Write for Stream {
 }
 
 impl Channel {
-    /// Connects to a node of the cluster with this token.
+    /// Connects to a node of the cluster with this token; `identity` is asked for if the address is one with
+    /// TLS.
     ///
     /// # Errors
-    /// No process listens at the address, or the process does not know the token.
-    pub fn connect(address: &str, token: &Token) -> io::Result<Channel> {
-        let mut last = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
-        for resolved in address.to_socket_addrs()? {
-            match TcpStream::connect_timeout(&resolved, CONNECTING) {
-                Ok(stream) => return Channel::greet(stream, token, Side::Asks),
-                Err(error) => last = error,
+    /// No process listens at the address, the process does not know the token, or one of the two ends does
+    /// not accept the other one's certificate.
+    pub fn connect(
+        address: &str,
+        token: &Token,
+        identity: impl FnOnce() -> Result<Identity, String>,
+    ) -> io::Result<Channel> {
+        let address = endpoint(address).map_err(|why| io::Error::new(io::ErrorKind::InvalidInput, why))?;
+        let identity = match &address {
+            Address::Tls(_) => Some(identity().map_err(|why| refused(&why))?),
+            _ => None,
+        };
+        let connect = || {
+            let stream = match (&address, &identity) {
+                (Address::Tls(at), Some(identity)) => {
+                    let (stream, deadline) = (connected(at)?, Instant::now() + GREETING);
+                    Stream::Tls(Box::new(identity.connect(host_of(at), stream, deadline)?))
+                }
+                (Address::Tcp(at), _) => Stream::Tcp(connected(at)?),
+                _ => return Err(refused("a node has no address of this kind")),
+            };
+            Channel::greet(stream, token, Side::Asks)
+        };
+        // A node to which very many strangers connect closes connections whose greeting takes long.
+        let mut pause = PAUSE;
+        for _ in 1..ATTEMPTS {
+            match connect() {
+                Err(error) if is_closed(&error) => std::thread::sleep(pause),
+                met => return met,
             }
+            pause *= 2;
         }
-        Err(last)
+        connect()
     }
 
-    /// Accepts a connection; the client has to prove that it knows the token.
+    /// Connects to a node as a machine that has no certificate yet, and that knows the fingerprint of the
+    /// authority's certificate.
+    pub(crate) fn enroll(address: &str, fingerprint: [u8; 32]) -> io::Result<Channel> {
+        let at = address.strip_prefix("tls/").unwrap_or(address);
+        let stream = connected(at)?;
+        let stream = secure::enroll(host_of(at), stream, Instant::now() + GREETING, fingerprint)?;
+        let mut channel = Channel(Stream::Tls(Box::new(stream)));
+        channel.set_patience(Some(GREETING))?;
+        channel.0.write_all(NEWCOMER)?;
+        Ok(channel)
+    }
+
+    /// Accepts a connection. The client has to prove that it knows the token, and to show a certificate if
+    /// there is an identity to show it; a machine without a certificate may ask for one.
     ///
     /// # Errors
-    /// The client does not prove that it knows the token, or sends nothing in time.
-    pub fn accept(stream: TcpStream, token: &Token) -> io::Result<Channel> {
-        Channel::greet(stream, token, Side::Answers)
+    /// The client proves nothing, or sends nothing in time.
+    pub(crate) fn accept(stream: TcpStream, token: &Token, identity: Option<&Identity>) -> io::Result<Met> {
+        let Some(identity) = identity else {
+            let channel = Channel::greet(Stream::Tcp(stream), token, Side::Answers)?;
+            return Ok(Met::Known { channel, may_run: true });
+        };
+        let mut stream = identity.accept(stream, Instant::now() + GREETING)?;
+        let may_run = stream.is_member();
+        if stream.is_known() {
+            let channel = Channel::greet(Stream::Tls(Box::new(stream)), token, Side::Answers)?;
+            return Ok(Met::Known { channel, may_run });
+        }
+        stream.tcp().set_read_timeout(Some(GREETING))?;
+        let mut said = [0; NEWCOMER.len()];
+        stream.read_exact(&mut said)?;
+        let channel = Channel(Stream::Tls(Box::new(stream)));
+        channel.set_patience(Some(GREETING))?;
+        match said == *NEWCOMER {
+            true => Ok(Met::Newcomer(channel)),
+            false => Err(refused("it shows no certificate")),
+        }
     }
 
     /// A channel over a socket that connects to only one process.
@@ -97,39 +184,46 @@ impl Channel {
         Channel(Stream::Unix(stream))
     }
 
-    fn greet(mut stream: TcpStream, token: &Token, side: Side) -> io::Result<Channel> {
-        stream.set_nodelay(true)?;
-        stream.set_read_timeout(Some(GREETING))?;
-        stream.set_write_timeout(Some(GREETING))?;
+    fn greet(stream: Stream, token: &Token, side: Side) -> io::Result<Channel> {
+        let mut channel = Channel(stream);
+        if let Some(tcp) = channel.0.tcp() {
+            tcp.set_nodelay(true)?;
+        }
+        channel.set_patience(Some(GREETING))?;
+        let stream = &mut channel.0;
         let own = random::<32>()?;
         stream.write_all(&[MAGIC.as_slice(), &own].concat())?;
         let mut theirs = [0; 40];
-        stream.read_exact(&mut theirs)?;
+        let (begin, rest) = theirs.split_at_mut(ALERT.len());
+        stream.read_exact(begin)?;
+        if begin == ALERT {
+            return Err(refused("it expects TLS: its address begins with tls/"));
+        }
+        stream.read_exact(rest)?;
         let (magic, nonce) = theirs.split_at(MAGIC.len());
         if magic != MAGIC {
             return Err(refused("it is no node of this version of thalweg"));
         }
         // The client proves first that it knows the token, because a node reveals nothing to unknown peers.
         if side == Side::Asks {
-            stream.write_all(&proof(token, Side::Asks, &own, nonce))?;
+            stream.write_all(proof(token, Side::Asks, &own, nonce).as_ref())?;
         }
         let mut shown = [0; 32];
         stream.read_exact(&mut shown).map_err(|error| match error.kind() {
-            io::ErrorKind::UnexpectedEof => {
-                refused("it does not know this cluster's token, or this one does not know its own")
-            }
+            io::ErrorKind::UnexpectedEof => io::Error::new(
+                io::ErrorKind::ConnectionAborted,
+                "it does not know this cluster's token, or this one does not know its own",
+            ),
             _ => error,
         })?;
-        let known = mac(token, side.other(), nonce, &own).verify_slice(&shown).is_ok();
-        if !known {
+        if !is_proof(&shown, token, side.other(), nonce, &own) {
             return Err(refused("it has another token: it belongs to another cluster"));
         }
         if side == Side::Answers {
-            stream.write_all(&proof(token, Side::Answers, &own, nonce))?;
+            stream.write_all(proof(token, Side::Answers, &own, nonce).as_ref())?;
         }
-        stream.set_read_timeout(None)?;
-        stream.set_write_timeout(None)?;
-        Ok(Channel(Stream::Tcp(stream)))
+        channel.set_patience(None)?;
+        Ok(channel)
     }
 
     /// Sets the longest wait for the other end; `None`: for ever.
@@ -137,26 +231,28 @@ impl Channel {
     /// # Errors
     /// The system refuses the option.
     pub fn set_patience(&self, patience: Option<Duration>) -> io::Result<()> {
-        match &self.0 {
-            Stream::Tcp(stream) => {
+        match (&self.0, self.0.tcp()) {
+            (Stream::Unix(stream), _) => {
                 stream.set_read_timeout(patience)?;
                 stream.set_write_timeout(patience)
             }
-            Stream::Unix(stream) => {
+            (_, Some(stream)) => {
                 stream.set_read_timeout(patience)?;
                 stream.set_write_timeout(patience)
             }
+            (_, None) => Ok(()),
         }
     }
 
     /// The address of this end, without its port.
     pub(crate) fn local_host(&self) -> String {
-        match &self.0 {
-            Stream::Tcp(stream) => {
-                stream.local_addr().map_or_else(|_| "127.0.0.1".into(), |a| a.ip().to_string())
-            }
-            Stream::Unix(_) => "127.0.0.1".into(),
-        }
+        let address = self.0.tcp().and_then(|stream| stream.local_addr().ok());
+        address.map_or_else(|| "127.0.0.1".into(), |address| address.ip().to_string())
+    }
+
+    /// Whether the connection is encrypted.
+    pub(crate) fn is_secure(&self) -> bool {
+        matches!(self.0, Stream::Tls(_))
     }
 
     /// Sends an object and bytes.
@@ -178,6 +274,15 @@ impl Channel {
     /// # Errors
     /// The connection is broken, or its data are no message.
     pub fn receive(&mut self) -> io::Result<Option<(Value, Vec<u8>)>> {
+        self.receive_at_most(HEAD_MAX, BLOB_MAX)
+    }
+
+    /// Receives an object and bytes of at most these lengths.
+    pub(crate) fn receive_at_most(
+        &mut self,
+        head_max: usize,
+        blob_max: usize,
+    ) -> io::Result<Option<(Value, Vec<u8>)>> {
         let mut lengths = [0; 8];
         let first = loop {
             match self.0.read(&mut lengths[..1]) {
@@ -192,7 +297,7 @@ impl Channel {
         }
         let length = |at: usize| u32::from_le_bytes([0, 1, 2, 3].map(|byte| lengths[at + byte])) as usize;
         let (head, blob) = (length(0), length(4));
-        if head > HEAD_MAX || blob > BLOB_MAX {
+        if head > head_max || blob > blob_max {
             return Err(io::Error::new(io::ErrorKind::InvalidData, "a message that is too long"));
         }
         let (head, blob) = (self.read(head)?, self.read(blob)?);
@@ -243,6 +348,8 @@ impl Channel {
         let wait = Timespec { tv_sec: wait.as_secs() as i64, tv_nsec: wait.subsec_nanos().into() };
         let socket = match &self.0 {
             Stream::Tcp(stream) => stream.as_fd(),
+            // Each answer is read completely before the next question, so none waits decrypted.
+            Stream::Tls(stream) => stream.tcp().as_fd(),
             Stream::Unix(stream) => stream.as_fd(),
         };
         match poll(&mut [PollFd::from_borrowed_fd(socket, PollFlags::IN)], Some(&wait)) {
@@ -319,16 +426,61 @@ impl Side {
 }
 
 /// The proof that `side` sends, made from its own number and that of the other end.
-fn mac(token: &Token, side: Side, own: &[u8], theirs: &[u8]) -> Hmac<Sha256> {
-    let mut mac = Hmac::<Sha256>::new_from_slice(token).expect("a key may have any length");
-    mac.update(if side == Side::Asks { b"asks" } else { b"answers" });
-    mac.update(own);
-    mac.update(theirs);
-    mac
+fn proof(token: &Token, side: Side, own: &[u8], theirs: &[u8]) -> hmac::Tag {
+    hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, token), &proven(side, own, theirs))
 }
 
-fn proof(token: &Token, side: Side, own: &[u8], theirs: &[u8]) -> [u8; 32] {
-    mac(token, side, own, theirs).finalize().into_bytes().into()
+fn is_proof(shown: &[u8], token: &Token, side: Side, own: &[u8], theirs: &[u8]) -> bool {
+    let key = hmac::Key::new(hmac::HMAC_SHA256, token);
+    hmac::verify(&key, &proven(side, own, theirs), shown).is_ok()
+}
+
+fn proven(side: Side, own: &[u8], theirs: &[u8]) -> Vec<u8> {
+    let says: &[u8] = if side == Side::Asks { b"asks" } else { b"answers" };
+    [says, own, theirs].concat()
+}
+
+/// The address of a node: `tcp/HOST:PORT`, `tls/HOST:PORT`, or `HOST:PORT`, which is with TLS unless the host
+/// is this machine. Connections to other machines are always with TLS.
+pub(crate) fn endpoint(text: &str) -> Result<Address, String> {
+    let (kind, at) = match text.split_once('/') {
+        Some((kind, at)) => (Some(kind), at),
+        None => (None, text),
+    };
+    let host = host_of(at);
+    let is_here = host == "localhost"
+        || host.trim_matches(['[', ']']).parse::<IpAddr>().is_ok_and(|address| address.is_loopback());
+    match kind {
+        Some("tls") => format!("tls/{at}").parse(),
+        Some("tcp") if !is_here => {
+            Err(format!("{text}: connections to other machines are encrypted: tls/{at}"))
+        }
+        None if !is_here => format!("tls/{at}").parse(),
+        None | Some("tcp") => format!("tcp/{at}").parse(),
+        Some(_) => Err(format!("{text}: the address of a node is HOST:PORT, or tls/HOST:PORT")),
+    }
+}
+
+/// The host of `HOST:PORT`.
+pub(crate) fn host_of(address: &str) -> &str {
+    address.rsplit_once(':').map_or(address, |(host, _)| host)
+}
+
+fn connected(address: &str) -> io::Result<TcpStream> {
+    let mut last = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
+    for resolved in address.to_socket_addrs()? {
+        match TcpStream::connect_timeout(&resolved, CONNECTING) {
+            Ok(stream) => return Ok(stream),
+            Err(error) => last = error,
+        }
+    }
+    Err(last)
+}
+
+/// Whether the other end has closed the connection, with or without a reason that it did not say.
+fn is_closed(error: &io::Error) -> bool {
+    use io::ErrorKind::{BrokenPipe, ConnectionAborted, ConnectionReset, UnexpectedEof};
+    matches!(error.kind(), BrokenPipe | ConnectionAborted | ConnectionReset | UnexpectedEof)
 }
 
 fn refused(why: &str) -> io::Error {

@@ -1,15 +1,19 @@
 //! The folder by which a user's nodes find each other. The folder contains the token that all nodes know, the
-//! address of each node of this machine, and the addresses of nodes of other machines that joined the nodes
-//! of this machine.
+//! certificates of this machine, the address of each node of this machine, and the addresses of nodes of
+//! other machines that joined the nodes of this machine.
 
 use std::ffi::OsString;
 use std::fs::{DirBuilder, OpenOptions};
 use std::io::Write;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
+use serde_json::json;
 use thalweg_host::Error;
+use thalweg_link::secure::{Identity, PrivateKey};
 
+use crate::certificates::{self, Certificates, Invitation, May};
 use crate::channel::{Channel, Token, hex, random, unhex};
 
 /// The environment variable that names another folder than the default.
@@ -27,7 +31,7 @@ pub struct Cluster {
 pub struct Known {
     /// The node's name.
     pub name: String,
-    /// The address at which the node listens, `HOST:PORT`.
+    /// The address at which the node listens: `HOST:PORT`, or `tls/HOST:PORT` with TLS.
     pub address: String,
 }
 
@@ -68,6 +72,68 @@ impl Cluster {
     /// The token that all nodes of the cluster know.
     pub fn token(&self) -> &Token {
         &self.token
+    }
+
+    /// What this machine shows of itself to nodes of other machines.
+    ///
+    /// # Errors
+    /// The machine has no certificate, or its files are damaged.
+    pub fn identity(&self) -> Result<Identity, Error> {
+        self.certificates().identity()
+    }
+
+    pub(crate) fn certificates(&self) -> Certificates {
+        Certificates::of(&self.folder)
+    }
+
+    /// Makes the certificate of this machine for these hosts, and the cluster's authority if it has none.
+    /// Returns all hosts that the certificate is for.
+    ///
+    /// # Errors
+    /// Another machine has the authority's key, or a host is none.
+    pub fn make_certificates(&self, hosts: &[String], days: u32) -> Result<Vec<String>, Error> {
+        let hosts = certificates::hosts(hosts);
+        self.certificates().make(&hosts, days)?;
+        Ok(hosts)
+    }
+
+    /// Makes an invitation by which one other machine gets a certificate, as text.
+    ///
+    /// # Errors
+    /// This machine does not have the authority's key.
+    pub fn invite(&self, valid: Duration, may: May) -> Result<String, Error> {
+        self.certificates().invite(valid, may)
+    }
+
+    /// Gets a certificate for this machine from the node at `address`, with an invitation made there. Returns
+    /// all hosts that the certificate is for.
+    ///
+    /// # Errors
+    /// The node cannot be reached, or refuses the invitation.
+    pub fn enroll(
+        &mut self,
+        address: &str,
+        invitation: &str,
+        hosts: &[String],
+        days: u32,
+    ) -> Result<Vec<String>, Error> {
+        let Invitation { secret, fingerprint } = Invitation::parse(invitation)?;
+        let hosts = certificates::hosts(hosts);
+        let key = PrivateKey::generate().map_err(Error::run)?;
+        let mut channel = Channel::enroll(address, fingerprint)
+            .map_err(|error| Error::usage(format!("cannot reach the node at {address}")).because(error))?;
+        let asked = json!({
+            "secret": hex(&secret), "key": hex(key.public()), "hosts": hosts, "days": days,
+        });
+        let (answer, _) = channel
+            .ask("enroll", asked, &[])
+            .map_err(|refused| Error::usage(format!("the node at {address} refuses: {}", refused.why)))?;
+        let text = |name: &str| answer[name].as_str().unwrap_or_default();
+        let token = unhex(text("token")).ok_or_else(|| Error::run("the node has sent no token"))?;
+        self.certificates().keep(&key, text("authority"), text("certificate"))?;
+        self.certificates().write("token", &format!("{}\n", hex(&token)))?;
+        self.token = token;
+        Ok(hosts)
     }
 
     /// The cluster's folder.
@@ -115,7 +181,8 @@ impl Cluster {
     /// # Errors
     /// No process listens at the address, or the node is not of this cluster.
     pub fn connect(&self, node: &Known) -> Result<Channel, Error> {
-        Channel::connect(&node.address, &self.token).map_err(|error| {
+        let identity = || self.identity().map_err(|error| thalweg_host::chain(&error));
+        Channel::connect(&node.address, &self.token, identity).map_err(|error| {
             Error::usage(format!("cannot reach node {} at {}", node.name, node.address)).because(error)
         })
     }

@@ -3,7 +3,7 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::DirBuilderExt;
 use std::os::unix::net::UnixStream;
@@ -16,8 +16,9 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde_json::{Value, json};
 use thalweg_host::Error;
+use thalweg_link::secure::{self, Identity};
 
-use crate::channel::{Channel, Refused, hex, random};
+use crate::channel::{Channel, Met, Refused, hex, host_of, random, unhex};
 use crate::cluster::{Cluster, Known, is_name};
 use crate::store::{Receiving, Store};
 
@@ -26,6 +27,8 @@ use crate::store::{Receiving, Store};
 const STRANGERS_MAX: usize = 64;
 /// The most connections of the cluster at a time.
 const GUESTS_MAX: usize = 1024;
+/// The longest question of a machine without a certificate, in bytes.
+const NEWCOMER_BYTES_MAX: usize = 64 << 10;
 /// The interval at which the node checks whether it must end.
 const LOOK: Duration = Duration::from_millis(100);
 /// How long a peer without a session may be silent.
@@ -42,6 +45,8 @@ pub struct NodeOptions {
     pub name: String,
     /// The address at which the node listens, `HOST:PORT`; with port 0 the system chooses a free port.
     pub listen: String,
+    /// Whether the node demands TLS even if only this machine can reach its address.
+    pub tls: bool,
     /// Addresses of nodes that this node joins.
     pub join: Vec<String>,
     /// Whether boxes may be commands, which networks start.
@@ -63,6 +68,8 @@ pub struct Node {
 struct Shared {
     options: NodeOptions,
     known: Known,
+    /// What the node shows of itself, with TLS.
+    identity: Option<Identity>,
     store: Store,
     /// The other nodes that joined, by name.
     others: Mutex<HashMap<String, String>>,
@@ -87,16 +94,20 @@ impl Node {
         let failed = |error| Error::usage(format!("node {name} cannot listen at {listen}")).because(error);
         let listener = TcpListener::bind(listen.as_str()).map_err(failed)?;
         let address = listener.local_addr().map_err(failed)?;
-        if !address.ip().is_loopback() {
+        if address.ip().is_unspecified() {
             return Err(Error::usage(format!(
-                "node {name} would listen at {address}, beyond this machine, where what it says is not encrypted yet: let it listen \
-                 at 127.0.0.1, and join the machines by a tunnel (ssh -L, WireGuard)"
+                "node {name} would listen at {address}, which is no address for others: name the one by which they reach this \
+                 machine, --listen HOST:PORT"
             )));
         }
+        let is_secure = options.tls || !address.ip().is_loopback();
+        let identity = if is_secure { Some(identity(&options, &address)?) } else { None };
         listener.set_nonblocking(true).map_err(failed)?;
         let store = Store::open(options.cluster.folder().join("libraries"))
             .map_err(|error| Error::usage("cannot make the folder of box libraries").because(error))?;
-        let known = Known { name: name.clone(), address: address.to_string() };
+        let host = host_of(listen);
+        let shown = if is_secure { format!("tls/{host}:{}", address.port()) } else { address.to_string() };
+        let known = Known { name: name.clone(), address: shown };
         if let Ok(other) = options.cluster.find(name)
             && options.cluster.connect(&other).is_ok()
         {
@@ -104,6 +115,7 @@ impl Node {
         }
         let shared = Arc::new(Shared {
             known,
+            identity,
             store,
             options,
             others: Mutex::default(),
@@ -142,6 +154,23 @@ impl Node {
     }
 }
 
+/// What the node shows of itself at this address.
+fn identity(options: &NodeOptions, address: &SocketAddr) -> Result<Identity, Error> {
+    let NodeOptions { name, listen, cluster, .. } = options;
+    let identity = cluster.identity().map_err(|error| {
+        Error::usage(format!("node {name} would listen at {address}, where connections are encrypted"))
+            .because(error)
+    })?;
+    identity.check(host_of(listen)).map_err(|error| {
+        Error::usage(format!(
+            "node {name} cannot listen at {listen} with the certificate in {}",
+            cluster.folder().display()
+        ))
+        .because(error)
+    })?;
+    Ok(identity)
+}
+
 impl Shared {
     /// Serves a peer that has connected, on a thread of its own.
     fn serve_peer(self: &Arc<Self>, number: u64, stream: TcpStream) {
@@ -160,11 +189,15 @@ impl Shared {
         drop(strangers);
         let shared = self.clone();
         let started = std::thread::Builder::new().name("guest".into()).spawn(move || {
-            let met = Channel::accept(stream, shared.options.cluster.token());
+            let met = Channel::accept(stream, shared.options.cluster.token(), shared.identity.as_ref());
+            if let Ok(Met::Newcomer(channel)) = met {
+                shared.enroll(channel);
+                return shared.strangers().retain(|(other, _)| *other != number);
+            }
             shared.strangers().retain(|(other, _)| *other != number);
-            let Ok(channel) = met else { return };
+            let Ok(Met::Known { channel, may_run }) = met else { return };
             if shared.guests.fetch_add(1, Ordering::Relaxed) < GUESTS_MAX {
-                Guest { shared: shared.clone(), channel, session: None, receiving: None }.serve();
+                Guest { shared: shared.clone(), channel, may_run, session: None, receiving: None }.serve();
             }
             shared.guests.fetch_sub(1, Ordering::Relaxed);
         });
@@ -180,6 +213,35 @@ impl Shared {
 
     fn others(&self) -> MutexGuard<'_, HashMap<String, String>> {
         self.others.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Answers a machine that has no certificate yet. The machine may ask one question, and stays in the list
+    /// of strangers meanwhile.
+    fn enroll(&self, mut channel: Channel) {
+        let Ok(Some((head, _))) = channel.receive_at_most(NEWCOMER_BYTES_MAX, 0) else { return };
+        let answer = self.signed(&head).map(|answer| (answer, Vec::new())).map_err(Refused::new);
+        // An error is ignored: the machine is gone then, and asks again with another invitation.
+        let _ = channel.answer(answer);
+    }
+
+    fn signed(&self, head: &Value) -> Result<Value, String> {
+        let text = |key: &str| head[key].as_str().unwrap_or_default();
+        if text("do") != "enroll" {
+            return Err("a machine without a certificate can only ask for one".into());
+        }
+        let certificates = self.options.cluster.certificates();
+        let key = unhex::<{ secure::PUBLIC_BYTES }>(text("key")).ok_or("it sends no public key")?;
+        let may = unhex(text("secret")).and_then(|secret| certificates.redeem(&secret)).ok_or(
+            "it has no invitation with this token, which is good once and for a limited time: `thalweg node invite` makes another",
+        )?;
+        let hosts = crate::part::texts(&head["hosts"]);
+        let days = head["days"].as_u64().unwrap_or(1).try_into().unwrap_or(u32::MAX);
+        let shown = |error: Error| thalweg_host::chain(&error);
+        Ok(json!({
+            "certificate": certificates.sign(&key, &hosts, days, may).map_err(shown)?,
+            "authority": certificates.authority().map_err(shown)?,
+            "token": hex(self.options.cluster.token()),
+        }))
     }
 
     /// Sends this node's address to another node, and learns which nodes it knows.
@@ -219,6 +281,8 @@ impl Shared {
 struct Guest {
     shared: Arc<Shared>,
     channel: Channel,
+    /// Whether the peer may run programs here.
+    may_run: bool,
     session: Option<SessionHere>,
     receiving: Option<Receiving>,
 }
@@ -244,7 +308,13 @@ impl Guest {
 
     fn answer(&mut self, head: &Value, blob: &[u8]) -> Result<(Value, Vec<u8>), Refused> {
         let text = |key: &str| head[key].as_str().unwrap_or_default();
-        match head["do"].as_str().unwrap_or_default() {
+        let what = head["do"].as_str().unwrap_or_default();
+        if !self.may_run && !["who", "time", "members"].contains(&what) {
+            return Err(Refused::new(
+                "the certificate of your machine lets it see nodes, and not run programs on them",
+            ));
+        }
+        match what {
             "who" => Ok((self.describe(), Vec::new())),
             "time" => Ok((
                 json!({"received": thalweg_link::system_ns(), "sent": thalweg_link::system_ns()}),
@@ -396,6 +466,12 @@ impl SessionHere {
         let mut with = head.clone();
         with["libraries"] = json!(libraries);
         with["folder"] = json!(self.folder);
+        if what == "open" {
+            // Links to this node come to the address at which the node itself listens.
+            let address = self.shared.known.address.as_str();
+            with["host"] = json!(host_of(address.strip_prefix("tls/").unwrap_or(address)));
+            with["cluster"] = json!(shared.identity.as_ref().map(|_| shared.options.cluster.folder()));
+        }
         self.ask(what, with, &[])
     }
 

@@ -9,6 +9,7 @@ use std::sync::mpsc::Receiver as Places;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
+use thalweg_link::secure::Identity;
 use thalweg_link::{
     Address, Counters, LinkId, Listener, Place, Ports, Receiver, ReceiverOptions, Sender, SenderOptions,
     Stop, Tuning,
@@ -16,7 +17,8 @@ use thalweg_link::{
 use thalweg_net::run::{FromNode, Got, Opened, ToNode, Ways};
 use thalweg_space::Space;
 
-use crate::settings::Settings;
+use crate::channel::{hex, random};
+use crate::settings::{Settings, Transport};
 use crate::watched::{Direction, WatchedEnds};
 
 /// How long one end of a link waits for the other one, while the other node is known to live.
@@ -35,9 +37,13 @@ pub(crate) struct Fabric {
     names: Vec<String>,
     session: [u8; 16],
     token: [u8; 32],
+    /// What this process shows of itself; `None`: links are not encrypted.
+    identity: Option<Identity>,
     listener: Listener,
     /// The addresses of the session's processes, by number; set when all are known.
-    addresses: OnceLock<Vec<Option<Address>>>,
+    addresses: OnceLock<Vec<Addresses>>,
+    /// Where the senders of this process connect.
+    targets: Mutex<Targets>,
     /// The links that other processes open to this process.
     places: Mutex<Places<Place>>,
     /// Whether the present network waits for no more parts that other nodes open, and its notification.
@@ -57,18 +63,56 @@ pub(crate) struct Fabric {
     lost: Mutex<Vec<Option<String>>>,
 }
 
+/// The addresses of one process.
+#[derive(Clone, Debug)]
+struct Addresses {
+    /// The address for processes of all hosts.
+    wide: Option<Address>,
+    /// The address for processes of the same host, if this process is one.
+    near: Option<Address>,
+}
+
+impl Addresses {
+    /// Reads the addresses of a process, as [`Fabric::address`] writes them.
+    fn parse(text: &str) -> Addresses {
+        let mut all = text.split(' ').map(|address| address.parse::<Address>().ok());
+        let wide = all.next().flatten();
+        Addresses { wide, near: all.next().flatten().filter(Address::is_near) }
+    }
+
+    fn by(&self, transport: Transport) -> Option<Address> {
+        match transport {
+            Transport::Unix => self.near.clone().or_else(|| self.wide.clone()),
+            Transport::Tcp => self.wide.clone(),
+        }
+    }
+}
+
+/// Where the senders of a process connect.
+#[derive(Debug)]
+struct Targets {
+    transport: Transport,
+    /// The senders' settings, each with the number of the node at the other end and that of the link.
+    senders: Vec<(usize, u64, Tuning)>,
+}
+
 impl Fabric {
-    /// Listens at this host name of this machine, on any port.
+    /// Listens at this host name of this machine, on any port; with TLS if there is an identity to show.
     pub(crate) fn new(
         here: usize,
         names: Vec<String>,
-        session: [u8; 16],
-        token: [u8; 32],
+        (session, token): ([u8; 16], [u8; 32]),
         host: &str,
+        identity: Option<Identity>,
     ) -> Result<Arc<Fabric>, String> {
-        let host = if host.contains(':') { format!("[{host}]") } else { host.to_owned() };
-        let listener = Listener::new(&Address::Tcp(format!("{host}:0")), token)
-            .map_err(|error| format!("cannot listen for the other nodes: {error:#}"))?;
+        let is_bare = host.contains(':') && !host.starts_with('[');
+        let at = if is_bare { format!("[{host}]:0") } else { format!("{host}:0") };
+        let address = if identity.is_some() { Address::Tls(at) } else { Address::Tcp(at) };
+        let failed = |error: &dyn std::fmt::Display| format!("cannot listen for the other nodes: {error:#}");
+        let name = hex(&random::<16>().map_err(|error| failed(&error))?);
+        let near = Address::Unix(format!("@thalweg-{name}").into());
+        let listener =
+            Listener::with(&[address, near], token, identity.clone()).map_err(|error| failed(&error))?;
         let places = listener.unplaced(session);
         let tuning = Tuning::new(listener.address().clone());
         let lost = Mutex::new(vec![None; names.len()]);
@@ -77,8 +121,10 @@ impl Fabric {
             names,
             session,
             token,
+            identity,
             listener,
             addresses: OnceLock::new(),
+            targets: Mutex::new(Targets { transport: Transport::Tcp, senders: Vec::new() }),
             places: Mutex::new(places),
             closed: (Mutex::new(false), Condvar::new()),
             next: AtomicU64::new(0),
@@ -92,9 +138,10 @@ impl Fabric {
         }))
     }
 
-    /// The address at which the node listens.
+    /// The addresses at which this process listens, as one text for the other processes.
     pub(crate) fn address(&self) -> String {
-        self.listener.address().to_string()
+        let all: Vec<String> = self.listener.addresses().iter().map(Address::to_string).collect();
+        all.join(" ")
     }
 
     /// Declares the links' settings in this space, and records the links' counters as events of it.
@@ -115,7 +162,8 @@ impl Fabric {
         let watched = self.watched.get();
         let adopted =
             |name, old, new| watched.into_iter().for_each(|watched| watched.adopted(name, old, new));
-        settings.apply(&self.tuning, (&self.sending, &self.receiving), adopted);
+        let transport = |transport| self.set_transport(transport);
+        settings.apply(&self.tuning, (&self.sending, &self.receiving), transport, adopted);
         watched.into_iter().for_each(WatchedEnds::look);
     }
 
@@ -132,8 +180,28 @@ impl Fabric {
         &self.names
     }
 
-    /// Sets the addresses of the other processes.
-    pub(crate) fn meet(&self, addresses: Vec<Option<Address>>) {
+    /// Moves the links to processes of this host to other sockets. A sender connects again when it sends next,
+    /// and continues where it was.
+    fn set_transport(&self, transport: Transport) {
+        let mut targets = self.targets();
+        if std::mem::replace(&mut targets.transport, transport) == transport {
+            return;
+        }
+        for (node, _, tuning) in &targets.senders {
+            let address = self.addresses.get().and_then(|all| all.get(*node)?.by(transport));
+            if let Some(address) = address.filter(|address| *address != tuning.address()) {
+                tuning.set_address(address);
+            }
+        }
+    }
+
+    fn targets(&self) -> MutexGuard<'_, Targets> {
+        self.targets.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Sets the addresses of all processes, as [`Fabric::address`] returns them there.
+    pub(crate) fn meet(&self, addresses: &[String]) {
+        let addresses = addresses.iter().map(|text| Addresses::parse(text)).collect();
         // An error would mean that the addresses were set before, but they are set once.
         let _ = self.addresses.set(addresses);
     }
@@ -257,17 +325,23 @@ impl Fabric {
     }
 
     fn sender(self: &Arc<Self>, node: usize, number: u64) -> Result<LinkOut, String> {
-        let address = self.addresses.get().and_then(|all| all.get(node)?.clone());
+        // The lock is held until the sender is in the list, so a change of the transport does not miss it.
+        let mut targets = self.targets();
+        let address = self.addresses.get().and_then(|all| all.get(node)?.by(targets.transport));
         let address = address.ok_or_else(|| format!("no node of this session has the number {node}"))?;
         let link = LinkId { session: self.session, number };
         let options = SenderOptions {
             node: self.names.get(self.here).cloned().unwrap_or_default(),
             token: self.token,
+            identity: self.identity.clone(),
             ports: self.sending.clone(),
             lease: PATIENCE,
             ..SenderOptions::new(link, self.tuning.shared_to(address))
         };
+        let tuning = options.tuning.clone();
         let sender = Sender::new(options).map_err(|error| format!("{error:#}"))?;
+        targets.senders.push((node, number, tuning));
+        drop(targets);
         self.stops().push((node, sender.stop()));
         self.watch(number, node, Direction::Out, sender.counters());
         let mut out = LinkOut { fabric: self.clone(), node, number, sender: Some(sender), is_open: false };
@@ -294,6 +368,9 @@ impl Fabric {
     /// records the end's counters.
     fn forget(&self, number: u64, direction: Direction, own: &Stop) {
         self.stops().retain(|(_, stop)| !stop.is_of(own));
+        if direction == Direction::Out {
+            self.targets().senders.retain(|(_, other, _)| *other != number);
+        }
         self.watched.get().into_iter().for_each(|watched| watched.end(number, direction));
     }
 

@@ -20,6 +20,7 @@
 //! that of a stopped or disconnected node within the lease.
 #![forbid(unsafe_code)]
 
+mod certificates;
 pub mod channel;
 mod cluster;
 mod daemon;
@@ -31,6 +32,7 @@ mod settings;
 mod store;
 mod watched;
 
+pub use certificates::{DAYS_MAX, May};
 pub use cluster::{Cluster, Known};
 pub use daemon::{Node, NodeOptions};
 pub use members::{Did, Loss, Members, MembersPlan, OnLoss, OnLost};

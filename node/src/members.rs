@@ -2,6 +2,7 @@
 //! the nodes the network and libraries, polls their state, and reports what is lost with a node.
 
 use std::collections::HashMap;
+use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{self, Receiver, Sender};
@@ -11,7 +12,6 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use thalweg_host::{Error, libraries};
-use thalweg_link::Address;
 use thalweg_net::RecordError;
 use thalweg_net::run::{Elsewhere, Opened, Session, Ways};
 
@@ -241,9 +241,12 @@ impl Members {
         }
         let session = random::<16>().map_err(Error::run_of)?;
         let token = random::<32>().map_err(Error::run_of)?;
-        let host =
-            reached.first().map_or_else(|| "127.0.0.1".to_owned(), |node| node.talk.channel.local_host());
-        let fabric = Fabric::new(0, names.clone(), session, token, &host).map_err(Error::run)?;
+        // Nodes of other machines reach this process by an address that is not only for this machine.
+        let hosts: Vec<String> = reached.iter().map(|node| node.talk.channel.local_host()).collect();
+        let is_wide = |host: &&String| host.parse::<IpAddr>().is_ok_and(|address| !address.is_loopback());
+        let host = hosts.iter().find(is_wide).or(hosts.first()).map_or("127.0.0.1", String::as_str);
+        let identity = if is_secure(&reached)? { Some(plan.cluster.identity()?) } else { None };
+        let fabric = Fabric::new(0, names.clone(), (session, token), host, identity).map_err(Error::run)?;
         let map = Map {
             shares_out: plan.placement.is_empty(),
             placement: plan.placement.clone(),
@@ -304,7 +307,6 @@ impl Members {
             "here": here,
             "session": hex(&self.session),
             "token": hex(&self.token),
-            "host": "127.0.0.1",
             "placement": self.map.placement.lines(),
             "shares_out": self.map.shares_out,
             "gives_back": self.map.gives_back,
@@ -343,7 +345,7 @@ impl Members {
             met.map_err(|refused| format!("node {}: {}", self.names[at + 1], refused.why))?;
             node.talk.channel.set_patience(Some(self.plan.lease)).map_err(|error| error.to_string())?;
         }
-        self.fabric.meet(addresses.iter().map(|address| address.parse::<Address>().ok()).collect());
+        self.fabric.meet(&addresses);
         *locked(&self.shared.session) = Some(session);
         let mut watching = locked(&self.watching);
         for (at, Reached { talk, .. }) in reached.into_iter().enumerate() {
@@ -683,6 +685,23 @@ impl Watch {
         self.fabric.lose(self.node, &loss.why);
         locked(&self.shared.losses).push((self.node, loss.clone()));
         (self.on_lost)(&loss);
+    }
+}
+
+/// Whether the nodes of a run listen with TLS; all do, or none.
+fn is_secure(nodes: &[Reached]) -> Result<bool, Error> {
+    let is_secure = |node: &&Reached| node.talk.channel.is_secure();
+    let plain = nodes.iter().find(|node| !is_secure(node));
+    match (nodes.iter().find(is_secure), plain) {
+        (Some(secure), Some(plain)) => {
+            let [secure, plain] = [secure, plain].map(|node| &node.talk.known);
+            Err(Error::usage(format!(
+                "node {} listens at {}, on its machine alone, and node {} at {}: a run has nodes of one kind; start {} with \
+                 --listen HOST:PORT, or with --tls where all are on one machine",
+                plain.name, plain.address, secure.name, secure.address, plain.name
+            )))
+        }
+        (secure, _) => Ok(secure.is_some()),
     }
 }
 

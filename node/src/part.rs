@@ -14,7 +14,6 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 use thalweg_exec::{Mode, Options, Runtime};
 use thalweg_host::{Error, chain, libraries, settings};
-use thalweg_link::Address;
 use thalweg_net::crash::CrashWatch;
 use thalweg_net::library::unload_unused;
 use thalweg_net::run::{Elsewhere, Opened, Serving, Session, StartOptions, Ways};
@@ -22,6 +21,7 @@ use thalweg_net::{Boxes, CALLS_MAX, Loading, Network, RecordError, StrayLine};
 use thalweg_space::reader::SpaceReader;
 use thalweg_space::{Space, SpaceOptions};
 
+use crate::certificates::Certificates;
 use crate::channel::{BLOB_MAX, Channel, Refused, unhex};
 use crate::fabric::Fabric;
 use crate::placement::Placement;
@@ -142,7 +142,7 @@ impl Program {
     }
 }
 
-fn texts(value: &Value) -> Vec<String> {
+pub(crate) fn texts(value: &Value) -> Vec<String> {
     value.as_array().into_iter().flatten().filter_map(|text| text.as_str().map(str::to_owned)).collect()
 }
 
@@ -170,7 +170,12 @@ impl Part {
         let session = unhex(text("session")).ok_or_else(|| Error::usage("the session has no number"))?;
         let token = unhex(text("token")).ok_or_else(|| Error::usage("the session has no token"))?;
         let name = names.get(here).cloned().unwrap_or_default();
-        let fabric = Fabric::new(here, names, session, token, text("host")).map_err(Error::run)?;
+        let identity = match asked["cluster"].as_str() {
+            Some(folder) => Some(Certificates::of(Path::new(folder)).identity()?),
+            None => None,
+        };
+        let fabric =
+            Fabric::new(here, names, (session, token), text("host"), identity).map_err(Error::run)?;
         let map = Map {
             placement: Placement::of_lines(pairs(&asked["placement"])),
             shares_out: is("shares_out"),
@@ -218,8 +223,7 @@ impl Part {
         self.fabric.look();
         match what {
             "meet" => {
-                let address = |text: String| text.parse::<Address>().ok();
-                self.fabric.meet(texts(&asked["addresses"]).into_iter().map(address).collect());
+                self.fabric.meet(&texts(&asked["addresses"]));
                 Ok((json!({}), Vec::new()))
             }
             "renew" => self.renew(asked).map(|answer| (answer, Vec::new())).map_err(|error| refuse(&error)),

@@ -9,6 +9,20 @@ use thalweg_space::{Affects, NameRef};
 /// The default number of links of a process that send at once, and of those that receive at once.
 const PORTS: u64 = 8;
 
+/// The sockets of links between processes of one host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Transport {
+    /// As between hosts: TCP, with TLS if the nodes have it.
+    Tcp,
+    /// Unix sockets, which are not encrypted and only connect processes of one user.
+    Unix,
+}
+
+impl Transport {
+    /// All, in the order of the setting's choices.
+    const ALL: [Transport; 2] = [Transport::Tcp, Transport::Unix];
+}
+
 thalweg_space::settings! {
     /// The settings of the links of one process of a session. `Settings::DECLARED` describes each.
     pub struct Settings {
@@ -71,6 +85,13 @@ thalweg_space::settings! {
             default: WINDOW_BYTES,
             affects: Affects::Stream,
         },
+        /// The sockets that links use to processes of the same host; links to other hosts use TCP
+        transport: {
+            name: "link.transport",
+            choices: &["tcp", "unix"],
+            default: 0,
+            affects: Affects::Stream,
+        },
         /// How frames are compressed
         encoding: {
             name: "link.encoding",
@@ -82,12 +103,13 @@ thalweg_space::settings! {
 }
 
 impl Settings {
-    /// Applies the present values to the links; `adopted` gets the name, the old value and the new value of
+    /// Applies the present values to the links; `transport` gets that of links inside a host, and `adopted` gets the name, the old value and the new value of
     /// each setting that changed since the last call.
     pub(crate) fn apply(
         &self,
         tuning: &Tuning,
         (sending, receiving): (&Ports, &Ports),
+        transport: impl FnOnce(Transport),
         adopted: impl Fn(NameRef, u64, u64),
     ) {
         let directions = [
@@ -110,6 +132,8 @@ impl Settings {
         // `Encoding::ALL` has the order of the setting's choices, and `load` returns the index of a valid
         // choice.
         tuning.set_encoding(Encoding::ALL[self.encoding.load() as usize]);
+        // `Transport::ALL` has the order of the setting's choices.
+        transport(Transport::ALL[self.transport.load() as usize]);
         for tunable in self.all() {
             if let (new, Some(old)) = tunable.adopt() {
                 adopted(tunable.name(), old, new);

@@ -6,7 +6,7 @@ use std::io::{self, Read, Write};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
-use sha2::{Digest, Sha256};
+use ring::digest::{Context, SHA256};
 
 use crate::channel::{hex, random, unhex};
 
@@ -20,13 +20,12 @@ pub(crate) struct Store {
 }
 
 /// A library that is being received.
-#[derive(Debug)]
 pub(crate) struct Receiving {
     hash: String,
     name: String,
     path: PathBuf,
     file: File,
-    summed: Sha256,
+    summed: Context,
     bytes: u64,
 }
 
@@ -54,12 +53,12 @@ impl Store {
         let path = self.folder.join(format!(".{}", hex(&number)));
         let file = File::create_new(&path).map_err(failed)?;
         let (hash, name) = (hash.to_owned(), name.to_owned());
-        Ok(Receiving { hash, name, path, file, summed: Sha256::new(), bytes: 0 })
+        Ok(Receiving { hash, name, path, file, summed: Context::new(&SHA256), bytes: 0 })
     }
 
     /// Finishes a library, which is kept if it has the announced hash.
     pub(crate) fn keep(&self, receiving: &mut Receiving) -> Result<(), String> {
-        let got = hex(&receiving.summed.clone().finalize());
+        let got = hex(receiving.summed.clone().finish().as_ref());
         let Receiving { hash, name, .. } = receiving;
         if got != *hash {
             return Err(format!(
@@ -94,10 +93,10 @@ impl Drop for Receiving {
 
 /// The hash of a file, as text.
 pub(crate) fn hash_of(path: &Path) -> io::Result<String> {
-    let (mut file, mut summed, mut bytes) = (File::open(path)?, Sha256::new(), vec![0; 1 << 16]);
+    let (mut file, mut summed, mut bytes) = (File::open(path)?, Context::new(&SHA256), vec![0; 1 << 16]);
     loop {
         match file.read(&mut bytes)? {
-            0 => return Ok(hex(&summed.finalize())),
+            0 => return Ok(hex(summed.finish().as_ref())),
             read => summed.update(&bytes[..read]),
         }
     }
@@ -114,7 +113,7 @@ mod tests {
         let file = folder.path().join("lib");
         std::fs::write(&file, b"water").unwrap();
         let hash = hash_of(&file).unwrap();
-        assert_eq!(hash, hex(&Sha256::digest(b"water")));
+        assert_eq!(hash, hex(ring::digest::digest(&SHA256, b"water").as_ref()));
         for (sent, is_kept) in [(&b"stone"[..], false), (b"wate", false), (b"water", true)] {
             let mut receiving = store.receive(&hash, "libwater.so").unwrap();
             receiving.take(sent).unwrap();

@@ -1,6 +1,7 @@
 //! One network over several nodes of this machine, as processes: equal results, errors with their place, the
 //! loss of a node.
 
+mod cluster;
 mod commanded;
 mod des_run;
 mod program;
@@ -8,95 +9,11 @@ mod program;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdin, ChildStdout, Command, Output, Stdio};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Output};
 use std::time::{Duration, Instant};
 
-use program::{fed, write};
-
-/// Nodes with a folder of their own, which end when the value is dropped.
-struct Cluster {
-    folder: tempfile::TempDir,
-    nodes: Vec<(String, Child)>,
-}
-
-impl Cluster {
-    fn of(names: &[&str]) -> Cluster {
-        let folder = tempfile::tempdir().expect("a temporary folder");
-        let mut cluster = Cluster { folder, nodes: Vec::new() };
-        names.iter().for_each(|name| cluster.start(name, &[]));
-        cluster
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.folder.path().join(name)
-    }
-
-    fn command(&self) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_thalweg"));
-        command.env("THALWEG_CLUSTER", self.path("cluster")).env("THALWEG_SPACES", self.path("spaces"));
-        command.env_remove("THALWEG_SESSION");
-        command
-    }
-
-    fn start(&mut self, name: &str, more: &[&str]) {
-        let mut command = self.command();
-        command.args(["node", "--name", name]).args(more);
-        let mut node = command.stderr(Stdio::piped()).spawn().expect("thalweg starts");
-        let mut line = String::new();
-        let mut from = BufReader::new(node.stderr.take().expect("piped"));
-        from.read_line(&mut line).expect("it says where it listens");
-        assert!(line.contains(&format!("node {name} listens at 127.0.0.1:")), "{line}");
-        std::thread::spawn(move || std::io::copy(&mut from, &mut std::io::sink()));
-        self.nodes.push((name.to_owned(), node));
-    }
-
-    fn address(&self, name: &str) -> String {
-        let file = self.path("cluster").join("nodes").join(name);
-        std::fs::read_to_string(file).expect("a node that listens").trim().to_owned()
-    }
-
-    fn kill(&mut self, name: &str) {
-        let (_, node) = self.nodes.iter_mut().find(|(known, _)| known == name).expect("a node of this name");
-        node.kill().expect("it was running");
-        node.wait().expect("it was running");
-    }
-
-    fn run(&self, arguments: &[&str], input: &str) -> Output {
-        fed(self.command().arg("run").args(arguments), input)
-    }
-
-    fn net(&self, name: &str, text: &str) -> String {
-        write(self.folder.path(), name, text)
-    }
-}
-
-impl Drop for Cluster {
-    fn drop(&mut self) {
-        for (_, node) in &mut self.nodes {
-            let _ = node.kill();
-            let _ = node.wait();
-        }
-    }
-}
-
-fn out(output: &Output) -> String {
-    String::from_utf8(output.stdout.clone()).expect("text")
-}
-
-fn stderr(output: &Output) -> String {
-    String::from_utf8_lossy(&output.stderr).into_owned()
-}
-
-fn sorted(output: &Output) -> Vec<String> {
-    assert!(output.status.success(), "{}", stderr(output));
-    let mut lines: Vec<String> = out(output).lines().map(str::to_owned).collect();
-    lines.sort();
-    lines
-}
-
-fn numbers(count: usize) -> String {
-    (0..count).map(|n| format!("{{\"<n>\": {n}, \"<k>\": {}, \"word\": \"w{n}\"}}\n", n % 5)).collect()
-}
+use cluster::{Cluster, numbers, out, sorted, stderr};
+use program::fed;
 
 /// Networks that together have all combinators, with text, tags and order.
 const NETWORKS: [(&str, &str); 7] = [
@@ -236,8 +153,9 @@ fn children(parent: &str) -> Vec<String> {
 const SEED: u64 = 88_172_645_463_325_252;
 
 /// Rounds in which a node is killed, its session's process is killed, or the node is stopped, at any time of
-/// a run; `ROUNDS` and `SEED` set the number of rounds and the seed of the long test.
-fn rounds_of_faults(rounds: u64, seed: u64) {
+/// a run; `ROUNDS` and `SEED` set the number of rounds and the seed of the long test,
+/// `TLS` its kind of nodes.
+fn rounds_of_faults(rounds: u64, seed: u64, more: &[&str]) {
     let mut random = seed;
     let mut below = |below: u64| {
         random ^= random << 13;
@@ -245,7 +163,12 @@ fn rounds_of_faults(rounds: u64, seed: u64) {
         random ^= random << 17;
         random % below
     };
-    let mut cluster = Cluster::of(&["a", "b"]);
+    let mut cluster = Cluster::of(&[]);
+    if more.contains(&"--tls") {
+        let made = cluster.command().args(["node", "init"]).output().expect("thalweg starts");
+        assert!(made.status.success(), "{}", stderr(&made));
+    }
+    ["a", "b"].iter().for_each(|name| cluster.start(name, more));
     let net = cluster.net(
         "two.snet",
         "net two connect ([{<n>} -> {<n = n + 1000>}] @ 1) !! <k> .. [{<n>} -> {<n = n + 1000>}] @ 0;",
@@ -262,10 +185,15 @@ fn rounds_of_faults(rounds: u64, seed: u64) {
         let mut input = run.stdin.take().expect("piped");
         let feeding = std::thread::spawn(move || _ = input.write_all(numbers(600).as_bytes()));
         let mut out = run.stdout.take().expect("piped");
+        let (began, begun) = std::sync::mpsc::channel();
         let reading = std::thread::spawn(move || {
-            let mut text = String::new();
-            out.read_to_string(&mut text).expect("text");
-            text
+            let mut text = vec![0];
+            let read = out.read(&mut text).expect("it ends or sends");
+            text.truncate(read);
+            // An error is ignored: the fault does not wait for the first record.
+            let _ = began.send(());
+            out.read_to_end(&mut text).expect("it ends or sends");
+            String::from_utf8(text).expect("text")
         });
         let mut err = run.stderr.take().expect("piped");
         let hearing = std::thread::spawn(move || {
@@ -273,7 +201,11 @@ fn rounds_of_faults(rounds: u64, seed: u64) {
             err.read_to_string(&mut text).expect("text");
             text
         });
-        std::thread::sleep(Duration::from_millis(below(400)));
+        // Most faults come while records are under way, which takes 300 ms; others also before that.
+        if below(4) > 0 {
+            let _ = begun.recv_timeout(Duration::from_secs(20));
+        }
+        std::thread::sleep(Duration::from_millis(below(300)));
         let fault = below(3);
         let id = cluster.nodes.iter().find(|(name, _)| name == "b").expect("a node").1.id().to_string();
         match fault {
@@ -330,7 +262,7 @@ fn rounds_of_faults(rounds: u64, seed: u64) {
         }
         if fault == 0 {
             cluster.nodes.retain(|(name, _)| name != "b");
-            cluster.start("b", &[]);
+            cluster.start("b", more);
         }
     }
     assert!(lost > 0, "no node was lost in time ({whole} runs were whole)");
@@ -339,14 +271,17 @@ fn rounds_of_faults(rounds: u64, seed: u64) {
 
 #[test]
 fn rounds_of_faults_keep_the_books() {
-    rounds_of_faults(12, SEED);
+    rounds_of_faults(8, SEED, &[]);
+    rounds_of_faults(8, SEED, &["--tls"]);
 }
 
 #[test]
 #[ignore = "takes minutes"]
 fn many_rounds_of_faults_keep_the_books() {
     let number = |name: &str| std::env::var(name).ok().and_then(|number| number.parse().ok());
-    rounds_of_faults(number("ROUNDS").unwrap_or(500), number("SEED").unwrap_or(SEED));
+    let (rounds, seed) = (number("ROUNDS").unwrap_or(500), number("SEED").unwrap_or(SEED));
+    let more: &[&str] = if std::env::var_os("TLS").is_some() { &["--tls"] } else { &[] };
+    rounds_of_faults(rounds, seed, more);
 }
 
 #[test]
@@ -509,7 +444,7 @@ fn mistakes_are_reported() {
         .args(["node", "--name", "z", "--listen", "0.0.0.0:0"])
         .output()
         .expect("thalweg starts");
-    assert!(stderr(&beyond).contains("beyond this machine"), "{}", stderr(&beyond));
+    assert!(stderr(&beyond).contains("which is no address for others"), "{}", stderr(&beyond));
     cluster.kill("a");
     let gone = cluster.run(&[&net, "--nodes", "a"], "");
     assert!(stderr(&gone).contains("cannot reach node a at"), "{}", stderr(&gone));
@@ -685,6 +620,62 @@ fn the_encoding_of_links_changes_while_records_go_over_them() {
     changed.copy(30);
     let changed = sent(&changed.end());
     assert!((0.5 * all..0.9 * all).contains(&changed), "{changed}");
+}
+
+/// Connections between Unix sockets with names of links, of all processes of this host.
+fn near_connections() -> usize {
+    let table = std::fs::read_to_string("/proc/net/unix").expect("Linux has it");
+    // The sixth column is the state, 03 for connected.
+    let is_link = |line: &&str| line.contains("@thalweg-") && line.split_whitespace().nth(5) == Some("03");
+    table.lines().filter(is_link).count()
+}
+
+#[test]
+fn links_move_between_tcp_and_sockets_of_the_host_while_records_go_over_them() {
+    let cluster = Cluster::of(&["a"]);
+    let mut copying = Copying::over(&cluster, &[]);
+    copying.copy(5);
+    for (transport, before) in [("unix", "tcp"), ("tcp", "unix"), ("unix", "tcp")] {
+        let done = set(&cluster, &[&copying.session, "link.transport", transport]);
+        assert!(done.status.success(), "{}", stderr(&done));
+        let adopted = format!("copying@a: link.transport = {transport} (was {before}), adopted after ");
+        assert!(out(&done).contains(&adopted), "{}", out(&done));
+        copying.copy(20);
+        if transport == "unix" {
+            assert!(near_connections() >= 2, "one for each direction");
+        }
+    }
+    copying.end();
+}
+
+#[test]
+fn records_keep_their_order_while_links_move() {
+    let cluster = Cluster::of(&["a", "b"]);
+    let net = cluster.net(
+        "two.snet",
+        "net two connect ([{<n>} -> {<n = n + 1000>}] @ 1) !! <k> .. [{<n>} -> {<n = n + 1000>}] @ 0;",
+    );
+    let mut command = cluster.command();
+    command.args(["run", &net, "--nodes", "a,b", "--rate", "4000"]);
+    let mut run = program::started(&mut command);
+    let session = format!("two-nodes-{}", run.id());
+    let mut input = run.stdin.take().expect("piped");
+    let feeding = std::thread::spawn(move || _ = input.write_all(numbers(8_000).as_bytes()));
+    let mut output = BufReader::new(run.stdout.take().expect("piped"));
+    let mut lines = String::new();
+    output.read_line(&mut lines).expect("text");
+    let reading = std::thread::spawn(move || {
+        output.read_to_string(&mut lines).expect("text");
+        lines
+    });
+    let mut moves = 0;
+    while run.try_wait().expect("it runs").is_none() {
+        let transport = ["unix", "tcp"][moves % 2];
+        moves += usize::from(set(&cluster, &[&session, "link.transport", transport]).status.success());
+    }
+    feeding.join().expect("it only writes");
+    assert_eq!(reading.join().expect("it read"), out(&cluster.run(&[&net], &numbers(8_000))));
+    assert!(moves >= 3, "{moves} moves");
 }
 
 #[test]

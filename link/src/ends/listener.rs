@@ -8,7 +8,8 @@ use super::frames::{Frames, Read};
 use super::stop::{Stop, bell, ring, silence};
 use crate::LinkId;
 use crate::error::Error;
-use crate::transport::{Address, Connection, wait_for};
+use crate::secure::Identity;
+use crate::transport::{Address, Connection, is_final, unix_name, wait_for};
 use crate::wire::{Hello, Kind, Refusal, VERSION, Welcome};
 use rustix::event::{PollFd, PollFlags};
 use std::collections::{HashMap, VecDeque};
@@ -34,7 +35,7 @@ const PATIENCE: Duration = Duration::from_secs(2);
 pub struct Listener {
     shared: Arc<Shared>,
     stop: Stop,
-    address: Address,
+    addresses: Vec<Address>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -93,7 +94,8 @@ struct Ended {
 }
 
 enum Socket {
-    Tcp(TcpListener),
+    /// Connections are encrypted if there is an identity to show.
+    Tcp(TcpListener, Option<Identity>),
     Unix(UnixListener, std::path::PathBuf),
 }
 
@@ -110,20 +112,22 @@ impl Listener {
     /// # Errors
     /// When the address cannot be bound.
     pub fn new(address: &Address, token: [u8; 32]) -> Result<Listener, Error> {
-        let failed = |e| Error::io(format!("cannot listen at {address}"), e);
-        let (socket, address) = match address {
-            Address::Tcp(name) => {
-                let listener = TcpListener::bind(name.as_str()).map_err(failed)?;
-                listener.set_nonblocking(true).map_err(failed)?;
-                let address = Address::Tcp(listener.local_addr().map_err(failed)?.to_string());
-                (Socket::Tcp(listener), address)
-            }
-            Address::Unix(path) => {
-                let listener = UnixListener::bind(path).map_err(failed)?;
-                listener.set_nonblocking(true).map_err(failed)?;
-                (Socket::Unix(listener, path.clone()), address.clone())
-            }
-        };
+        Listener::with(std::slice::from_ref(address), token, None)
+    }
+
+    /// Listens at several addresses as [`Listener::new`] does at one. An address with TLS needs an identity,
+    /// and its senders have to show a certificate of the same authority.
+    ///
+    /// # Errors
+    /// The errors of [`Listener::new`], and an address with TLS without an identity.
+    pub fn with(
+        addresses: &[Address],
+        token: [u8; 32],
+        identity: Option<Identity>,
+    ) -> Result<Listener, Error> {
+        let bound = addresses.iter().map(|address| Socket::bind(address, identity.as_ref()));
+        let (sockets, addresses) = bound.collect::<Result<Vec<_>, _>>()?.into_iter().unzip();
+        let failed = |e| Error::io("cannot listen for links", e);
         let shared = Arc::new(Shared {
             places: Mutex::default(),
             ended: Mutex::default(),
@@ -132,15 +136,20 @@ impl Listener {
             refused: AtomicU64::new(0),
         });
         let stop = Stop::new().map_err(failed)?;
-        let hall = Hall { socket, strangers: VecDeque::new(), shared: shared.clone(), stop: stop.clone() };
+        let hall = Hall { sockets, strangers: VecDeque::new(), shared: shared.clone(), stop: stop.clone() };
         let builder = std::thread::Builder::new().name("link listener".into());
         let thread = builder.spawn(move || hall.serve()).map_err(failed)?;
-        Ok(Listener { shared, stop, address, thread: Some(thread) })
+        Ok(Listener { shared, stop, addresses, thread: Some(thread) })
     }
 
-    /// The address at which the listener listens, with the port that the system chose.
+    /// The first address at which the listener listens, with the port that the system chose.
     pub fn address(&self) -> &Address {
-        &self.address
+        &self.addresses[0]
+    }
+
+    /// The addresses at which the listener listens, with the ports that the system chose.
+    pub fn addresses(&self) -> &[Address] {
+        &self.addresses
     }
 
     /// Makes a place for the receiver of `link`.
@@ -175,6 +184,56 @@ impl Listener {
     /// The number of connections that were refused or given up.
     pub fn refused(&self) -> u64 {
         self.shared.refused.load(Ordering::Relaxed)
+    }
+}
+
+impl Socket {
+    /// Listens at an address; returns the address with the port that the system chose, too.
+    fn bind(address: &Address, identity: Option<&Identity>) -> Result<(Socket, Address), Error> {
+        let failed = |e| Error::io(format!("cannot listen at {address}"), e);
+        let tcp = |name: &str| {
+            let listener = TcpListener::bind(name)?;
+            listener.set_nonblocking(true)?;
+            let bound = listener.local_addr()?.to_string();
+            Ok((listener, bound))
+        };
+        match address {
+            Address::Tcp(name) => {
+                let (listener, bound) = tcp(name).map_err(failed)?;
+                Ok((Socket::Tcp(listener, None), Address::Tcp(bound)))
+            }
+            Address::Tls(name) => {
+                let identity = identity.cloned();
+                let identity =
+                    identity.ok_or_else(|| Error::new(format!("{address} needs a certificate to show")))?;
+                let (listener, bound) = tcp(name).map_err(failed)?;
+                Ok((Socket::Tcp(listener, Some(identity)), Address::Tls(bound)))
+            }
+            Address::Unix(path) => {
+                let listener =
+                    unix_name(path).and_then(|name| UnixListener::bind_addr(&name)).map_err(failed)?;
+                listener.set_nonblocking(true).map_err(failed)?;
+                Ok((Socket::Unix(listener, path.clone()), address.clone()))
+            }
+        }
+    }
+
+    fn accept(&self) -> std::io::Result<Connection> {
+        match self {
+            Socket::Tcp(listener, identity) => {
+                listener.accept().and_then(|(stream, _)| Connection::accepted(stream, identity.as_ref()))
+            }
+            Socket::Unix(listener, _) => listener.accept().and_then(|(stream, _)| Connection::unix(stream)),
+        }
+    }
+}
+
+impl AsFd for Socket {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Socket::Tcp(listener, _) => listener.as_fd(),
+            Socket::Unix(listener, _) => listener.as_fd(),
+        }
     }
 }
 
@@ -294,7 +353,7 @@ impl Shared {
 
 /// The state of the listener's thread.
 struct Hall {
-    socket: Socket,
+    sockets: Vec<Socket>,
     /// The unknown peers in order of their arrival.
     strangers: VecDeque<Stranger>,
     shared: Arc<Shared>,
@@ -312,18 +371,18 @@ impl Hall {
             self.accept();
             self.read_greetings();
         }
-        if let Socket::Unix(_, path) = &self.socket {
-            // An error is ignored, because another process may have removed the socket's file already.
-            let _ = std::fs::remove_file(path);
+        for socket in &self.sockets {
+            if let Socket::Unix(_, path) = socket {
+                // An error is ignored, because another process may have removed the socket's file already, and
+                // an abstract name has no file.
+                let _ = std::fs::remove_file(path);
+            }
         }
     }
 
     fn wait(&self) -> std::io::Result<()> {
-        let own = match &self.socket {
-            Socket::Tcp(listener) => listener.as_fd(),
-            Socket::Unix(listener, _) => listener.as_fd(),
-        };
-        let mut fds = vec![own, self.stop.bell()];
+        let mut fds = vec![self.stop.bell()];
+        fds.extend(self.sockets.iter().map(AsFd::as_fd));
         fds.extend(self.strangers.iter().map(|stranger| stranger.connection.as_fd()));
         let mut waited: Vec<_> =
             fds.into_iter().map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)).collect();
@@ -334,23 +393,23 @@ impl Hall {
 
     /// Accepts new connections, a bounded number at a time.
     fn accept(&mut self) {
-        for _ in 0..GREETED_MAX {
-            let connection = match &self.socket {
-                Socket::Tcp(listener) => listener.accept().and_then(|(stream, _)| Connection::tcp(stream)),
-                Socket::Unix(listener, _) => {
-                    listener.accept().and_then(|(stream, _)| Connection::unix(stream))
+        for socket in &self.sockets {
+            for _ in 0..GREETED_MAX {
+                let connection = match socket.accept() {
+                    Ok(connection) => connection,
+                    Err(error) if is_final(&error) => continue,
+                    Err(_) => break,
+                };
+                if self.strangers.len() == GREETED_MAX {
+                    self.strangers.pop_front();
+                    self.shared.refused.fetch_add(1, Ordering::Relaxed);
                 }
-            };
-            let Ok(connection) = connection else { return };
-            if self.strangers.len() == GREETED_MAX {
-                self.strangers.pop_front();
-                self.shared.refused.fetch_add(1, Ordering::Relaxed);
+                self.strangers.push_back(Stranger {
+                    connection,
+                    frames: Frames::default(),
+                    since: Instant::now(),
+                });
             }
-            self.strangers.push_back(Stranger {
-                connection,
-                frames: Frames::default(),
-                since: Instant::now(),
-            });
         }
     }
 

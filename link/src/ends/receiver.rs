@@ -283,7 +283,10 @@ impl Receiver {
         }
         self.acknowledge(true);
         let until = Instant::now() + LOOK;
-        while self.connected.as_ref().is_some_and(|connected| !connected.answers.is_empty())
+        while self
+            .connected
+            .as_ref()
+            .is_some_and(|connected| !connected.answers.is_empty() || connected.connection.owes())
             && Instant::now() < until
         {
             let Some(connected) = &mut self.connected else { return };
@@ -350,7 +353,7 @@ impl Receiver {
     fn wait(&mut self, deadline: Option<Instant>) -> Result<(), Error> {
         let begun = Instant::now();
         let until = deadline.map_or(begun + LOOK, |deadline| deadline.min(begun + LOOK));
-        let waited = match &self.connected {
+        let waited = match &mut self.connected {
             Some(connected) => {
                 let to_write = !connected.answers.is_empty();
                 connected.connection.wait(to_write, &[self.place.bell(), self.stop.bell()], until)

@@ -8,7 +8,8 @@ use crate::counters::{Counters, Wait};
 use crate::error::Error;
 use crate::flow::{Outgoing, Piece};
 use crate::ports::{Ports, Turn};
-use crate::transport::{Connection, is_later};
+use crate::secure::Identity;
+use crate::transport::{Connection, is_final, is_later};
 use crate::tuning::Tuning;
 use crate::wire::{
     ACK_WANTED, Ack, HEADER_BYTES, Header, Hello, Kind, Refusal, VERSION, Welcome, encode, word,
@@ -31,6 +32,8 @@ pub struct SenderOptions {
     pub node: String,
     /// The token that the receiver's listener expects.
     pub token: [u8; 32],
+    /// What the sender shows of itself to an address with TLS.
+    pub identity: Option<Identity>,
     /// The ports through which the sender sends, shared with other links of this node.
     pub ports: Ports,
     /// The link's settings, which include the address.
@@ -46,6 +49,7 @@ impl SenderOptions {
             link,
             node: String::new(),
             token: [0; 32],
+            identity: None,
             ports: Ports::new(1, 0),
             tuning,
             lease: LEASE,
@@ -252,7 +256,9 @@ impl Sender {
     }
 
     fn is_within_a_frame(&self) -> bool {
-        self.connected.as_ref().is_some_and(|connected| connected.pending.is_some())
+        self.connected
+            .as_ref()
+            .is_some_and(|connected| connected.pending.is_some() || connected.connection.owes())
     }
 
     /// Sends what can be sent without waiting.
@@ -401,11 +407,16 @@ impl Sender {
         deadline: Instant,
         address_changes: u64,
     ) -> Result<Connected, Met> {
+        let number = self.options.link.number;
         let not_yet = |what: &str| {
             let what = what.to_string();
-            move |error: std::io::Error| Met::NotYet(format!("{what}: {error}"))
+            move |error: std::io::Error| match is_final(&error) {
+                true => Met::Never(Error::io(format!("link {number} cannot use {address}"), error)),
+                false => Met::NotYet(format!("{what}: {error}")),
+            }
         };
-        let connection = Connection::to(address, deadline).map_err(not_yet("it cannot connect"))?;
+        let connection = Connection::to(address, self.options.identity.as_ref(), deadline)
+            .map_err(not_yet("it cannot connect"))?;
         let mut connected =
             Connected { connection, frames: Frames::default(), address_changes, pending: None };
         let hello = Hello {
@@ -514,7 +525,7 @@ impl Connected {
         Ok(())
     }
 
-    fn wait(&self, to_write: bool, stop: &Stop, deadline: Instant) -> Result<(), Broken> {
+    fn wait(&mut self, to_write: bool, stop: &Stop, deadline: Instant) -> Result<(), Broken> {
         if stop.is_asked() {
             return Err(Broken::Stopped);
         }

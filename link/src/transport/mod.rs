@@ -1,12 +1,17 @@
-//! The transports of a connection: TCP and Unix sockets. Both transports are used without blocking; the ends
-//! of a link wait by `poll`.
+//! The transports of a connection: TCP, TCP with TLS, and Unix sockets. All are used without blocking; the
+//! ends of a link wait by `poll`.
 
+use crate::secure::{Identity, Secured};
 use rustix::event::{PollFd, PollFlags, poll};
+use rustix::net::sockopt::socket_peercred;
+use rustix::process::geteuid;
 use std::io::{self, IoSlice, IoSliceMut, Read, Write};
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
 use std::os::fd::{AsFd, BorrowedFd};
-use std::os::unix::net::UnixStream;
-use std::path::PathBuf;
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::net::{SocketAddr as UnixName, UnixStream};
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 /// The address at which a node listens.
@@ -14,14 +19,25 @@ use std::time::{Duration, Instant};
 pub enum Address {
     /// `host:port`.
     Tcp(String),
-    /// The path of a Unix socket, for nodes on one host.
+    /// `host:port`, encrypted; both ends show certificates.
+    Tls(String),
+    /// The path of a Unix socket, for processes of one host; a path that begins with `@` is an abstract name,
+    /// which needs no file.
     Unix(PathBuf),
+}
+
+impl Address {
+    /// Whether the address is that of a socket of this host, at which a process of the same user listens.
+    pub fn is_near(&self) -> bool {
+        matches!(self, Address::Unix(_)) && Connection::to(self, None, Instant::now()).is_ok()
+    }
 }
 
 impl std::fmt::Display for Address {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Address::Tcp(address) => write!(f, "tcp/{address}"),
+            Address::Tls(address) => write!(f, "tls/{address}"),
             Address::Unix(path) => write!(f, "unix/{}", path.display()),
         }
     }
@@ -30,16 +46,15 @@ impl std::fmt::Display for Address {
 impl std::str::FromStr for Address {
     type Err = String;
 
-    /// Parses `tcp/HOST:PORT` or `unix/PATH`, the form in which Zenoh writes endpoints.
+    /// Parses `tcp/HOST:PORT`, `tls/HOST:PORT` or `unix/PATH`.
     fn from_str(text: &str) -> Result<Address, String> {
+        let has_port =
+            |address: &str| address.rsplit_once(':').is_some_and(|(_, port)| port.parse::<u16>().is_ok());
         match text.split_once('/') {
-            Some(("tcp", address))
-                if address.rsplit_once(':').is_some_and(|(_, port)| port.parse::<u16>().is_ok()) =>
-            {
-                Ok(Address::Tcp(address.into()))
-            }
+            Some(("tcp", address)) if has_port(address) => Ok(Address::Tcp(address.into())),
+            Some(("tls", address)) if has_port(address) => Ok(Address::Tls(address.into())),
             Some(("unix", path)) if !path.is_empty() => Ok(Address::Unix(path.into())),
-            _ => Err(format!("{text}: an address is tcp/HOST:PORT or unix/PATH")),
+            _ => Err(format!("{text}: an address is tcp/HOST:PORT, tls/HOST:PORT or unix/PATH")),
         }
     }
 }
@@ -48,36 +63,47 @@ impl std::str::FromStr for Address {
 #[derive(Debug)]
 pub(crate) enum Connection {
     Tcp(TcpStream),
+    Tls(Box<Secured>),
     Unix(UnixStream),
 }
 
 impl Connection {
-    /// Connects, at most until `deadline`.
-    pub(crate) fn to(address: &Address, deadline: Instant) -> io::Result<Connection> {
-        let left = || deadline.saturating_duration_since(Instant::now()).max(Duration::from_millis(1));
+    /// Connects, at most until `deadline`; with TLS only if there is an identity to show.
+    pub(crate) fn to(
+        address: &Address,
+        identity: Option<&Identity>,
+        deadline: Instant,
+    ) -> io::Result<Connection> {
         match address {
-            Address::Tcp(address) => {
-                let mut last = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
-                for resolved in address.to_socket_addrs()? {
-                    match TcpStream::connect_timeout(&resolved, left()) {
-                        Ok(stream) => return Connection::tcp(stream),
-                        Err(error) => last = error,
-                    }
-                }
-                Err(last)
+            Address::Tcp(address) => Connection::tcp(connected(address, deadline)?),
+            Address::Tls(address) => {
+                let identity = identity.ok_or_else(|| {
+                    io::Error::new(io::ErrorKind::PermissionDenied, "there is no certificate to show")
+                })?;
+                let stream = prepared(connected(address, deadline)?)?;
+                Ok(Connection::Tls(Box::new(identity.sending(stream)?)))
             }
-            Address::Unix(path) => Connection::unix(UnixStream::connect(path)?),
+            Address::Unix(path) => Connection::unix(UnixStream::connect_addr(&unix_name(path)?)?),
         }
     }
 
-    pub(crate) fn tcp(stream: TcpStream) -> io::Result<Connection> {
-        stream.set_nonblocking(true)?;
-        // A frame is written by one call, so a delay to collect more bytes would be useless.
-        stream.set_nodelay(true)?;
-        Ok(Connection::Tcp(stream))
+    /// Accepts a connection; with TLS if there is an identity to show.
+    pub(crate) fn accepted(stream: TcpStream, identity: Option<&Identity>) -> io::Result<Connection> {
+        match identity {
+            Some(identity) => Ok(Connection::Tls(Box::new(identity.receiving(prepared(stream)?)?))),
+            None => Connection::tcp(stream),
+        }
     }
 
+    fn tcp(stream: TcpStream) -> io::Result<Connection> {
+        Ok(Connection::Tcp(prepared(stream)?))
+    }
+
+    /// A connection with a process of this host, which has to run as the same user.
     pub(crate) fn unix(stream: UnixStream) -> io::Result<Connection> {
+        if socket_peercred(&stream)?.uid != geteuid() {
+            return Err(io::Error::new(io::ErrorKind::PermissionDenied, "it runs as another user"));
+        }
         stream.set_nonblocking(true)?;
         Ok(Connection::Unix(stream))
     }
@@ -86,6 +112,7 @@ impl Connection {
     pub(crate) fn write(&mut self, pieces: &[IoSlice<'_>]) -> io::Result<usize> {
         match self {
             Connection::Tcp(stream) => stream.write_vectored(pieces),
+            Connection::Tls(stream) => stream.write(pieces),
             Connection::Unix(stream) => stream.write_vectored(pieces),
         }
     }
@@ -94,39 +121,83 @@ impl Connection {
     pub(crate) fn read(&mut self, pieces: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
         match self {
             Connection::Tcp(stream) => stream.read_vectored(pieces),
+            Connection::Tls(stream) => stream.read(pieces),
             Connection::Unix(stream) => stream.read_vectored(pieces),
+        }
+    }
+
+    /// Whether bytes that [`Connection::write`] took wait to be written to the socket. [`Connection::wait`]
+    /// writes them.
+    pub(crate) fn owes(&self) -> bool {
+        match self {
+            Connection::Tls(stream) => stream.owes(),
+            Connection::Tcp(_) | Connection::Unix(_) => false,
         }
     }
 
     /// Waits until the connection can be read (or written), or one of the `others` (at most two) can be read,
     /// but not longer than `deadline`.
     pub(crate) fn wait(
-        &self,
+        &mut self,
         to_write: bool,
         others: &[BorrowedFd<'_>],
         deadline: Instant,
     ) -> io::Result<()> {
         let mut flags = PollFlags::IN;
-        if to_write {
+        if to_write || self.owes() {
             flags |= PollFlags::OUT;
         }
         let own = PollFd::from_borrowed_fd(self.as_fd(), flags);
         match others {
-            [] => wait_for(&mut [own], deadline),
-            [one] => wait_for(&mut [own, readable(*one)], deadline),
-            [one, two, ..] => wait_for(&mut [own, readable(*one), readable(*two)], deadline),
+            [] => wait_for(&mut [own], deadline)?,
+            [one] => wait_for(&mut [own, readable(*one)], deadline)?,
+            [one, two, ..] => wait_for(&mut [own, readable(*one), readable(*two)], deadline)?,
+        }
+        match self {
+            Connection::Tls(stream) if stream.owes() => stream.settle(),
+            _ => Ok(()),
         }
     }
 
     /// The other end's address, for messages.
     pub(crate) fn peer(&self) -> String {
+        let shown = |address: io::Result<SocketAddr>| {
+            address.map_or_else(|_| "a closed connection".into(), |address| address.to_string())
+        };
         match self {
-            Connection::Tcp(stream) => stream
-                .peer_addr()
-                .map_or_else(|_| "a closed connection".into(), |a: SocketAddr| a.to_string()),
+            Connection::Tcp(stream) => shown(stream.peer_addr()),
+            Connection::Tls(stream) => shown(stream.peer_addr()),
             Connection::Unix(_) => "a process of this host".into(),
         }
     }
+}
+
+/// The name of a Unix socket, from its path.
+pub(crate) fn unix_name(path: &Path) -> io::Result<UnixName> {
+    match path.as_os_str().as_bytes().strip_prefix(b"@") {
+        Some(name) => UnixName::from_abstract_name(name),
+        None => UnixName::from_pathname(path),
+    }
+}
+
+/// A TCP connection to `HOST:PORT`, made until `deadline`.
+fn connected(address: &str, deadline: Instant) -> io::Result<TcpStream> {
+    let mut last = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
+    for resolved in address.to_socket_addrs()? {
+        let left = deadline.saturating_duration_since(Instant::now()).max(Duration::from_millis(1));
+        match TcpStream::connect_timeout(&resolved, left) {
+            Ok(stream) => return Ok(stream),
+            Err(error) => last = error,
+        }
+    }
+    Err(last)
+}
+
+fn prepared(stream: TcpStream) -> io::Result<TcpStream> {
+    stream.set_nonblocking(true)?;
+    // A frame is written by one call, so a delay to collect more bytes would be useless.
+    stream.set_nodelay(true)?;
+    Ok(stream)
 }
 
 fn readable(fd: BorrowedFd<'_>) -> PollFd<'_> {
@@ -146,6 +217,11 @@ pub(crate) fn wait_for(waited: &mut [PollFd<'_>], deadline: Instant) -> io::Resu
     }
 }
 
+/// Whether another attempt would fail in the same way: the two ends do not accept each other.
+pub(crate) fn is_final(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::PermissionDenied
+}
+
 /// Whether the error only means that the call has to be repeated later.
 pub(crate) fn is_later(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
@@ -155,6 +231,7 @@ impl AsFd for Connection {
     fn as_fd(&self) -> BorrowedFd<'_> {
         match self {
             Connection::Tcp(stream) => stream.as_fd(),
+            Connection::Tls(stream) => stream.as_fd(),
             Connection::Unix(stream) => stream.as_fd(),
         }
     }

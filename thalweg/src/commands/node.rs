@@ -1,4 +1,4 @@
-//! `thalweg node` and `thalweg nodes`: a machine's node, and the list of all nodes.
+//! `thalweg node` and `thalweg nodes`: a machine's node and certificates, and the list of all nodes.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -6,13 +6,14 @@ use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
+use thalweg_host::amount::microseconds;
 use thalweg_link::{Exchange, PeerClock, system_ns};
 use thalweg_node::channel::{Channel, Refused};
-use thalweg_node::{Cluster, Known, LEASE, Node, NodeOptions, serve_part};
+use thalweg_node::{Cluster, DAYS_MAX, Known, LEASE, May, Node, NodeOptions, serve_part};
 
 use crate::Terminal;
 use crate::failure::Failure;
-use crate::output::Output;
+use crate::output::{Output, print_line};
 use crate::table::{ShapeArguments, Table, number, text};
 
 const EXAMPLES: &str = "\
@@ -26,8 +27,30 @@ Examples:
   # a network over both
   thalweg run tidy.snet --boxes ./libtidy.so --nodes a,b
 
-A node runs as you, until it is interrupted, and listens on this machine alone. All nodes and runs of a cluster know \
-the token in the cluster's folder, which only you may read; anyone who has it can run programs as you.";
+A node runs as you, until it is interrupted. All nodes and runs of a cluster know the token in the cluster's folder, \
+which only you may read. A node listens on this machine alone, or with TLS to machines that have a certificate of the \
+cluster: `init` makes the one of this machine, `invite` lets another machine have one. Anyone who has the token, and off \
+this machine a certificate too, can run programs as you.";
+
+const OF_INIT: &str = "\
+Examples:
+  # the first machine of a cluster
+  thalweg node init --host 10.0.0.1
+  # another one, by a token of `thalweg node invite`
+  thalweg node init --host 10.0.0.2 \\
+    --join 10.0.0.1:7000 --token TOKEN
+
+A certificate is for the hosts that --host names, for this machine's own name, and for localhost. Doing it again makes \
+another certificate in place of the one before; nodes take it when they are started again.";
+
+const OF_INVITE: &str = "\
+Examples:
+  # a token for one machine, good for an hour
+  thalweg node invite
+  # a machine that may only see which nodes run
+  thalweg node invite --may see
+
+The token is good once, at a node of this machine that listens with TLS.";
 
 const OF_NODES: &str = "\
 Examples:
@@ -44,14 +67,20 @@ const QUESTIONS: usize = 8;
 
 /// The arguments of `thalweg node`.
 #[derive(clap::Args)]
-#[command(after_help = EXAMPLES)]
+#[command(after_help = EXAMPLES, args_conflicts_with_subcommands = true)]
 pub(crate) struct Arguments {
+    #[command(subcommand)]
+    about: Option<About>,
     /// The node's name: letters, digits, `-`, `_` and `.`.
     #[arg(long, value_name = "NAME", required_unless_present = "part")]
     name: Option<String>,
-    /// The address at which the node listens, on this machine; port 0 is any free port.
+    /// The address at which the node listens; port 0 is any free port. Connections from other machines are with
+    /// TLS.
     #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:0")]
     listen: String,
+    /// Use TLS on this machine, too.
+    #[arg(long)]
+    tls: bool,
     /// The address of a node to join; may be given several times.
     #[arg(long, value_name = "HOST:PORT")]
     join: Vec<String>,
@@ -66,7 +95,85 @@ pub(crate) struct Arguments {
     part: bool,
 }
 
+/// What a cluster's certificates are made by.
+#[derive(clap::Subcommand)]
+enum About {
+    /// Make the certificate of this machine.
+    Init(Init),
+    /// Print a token by which another machine gets a certificate.
+    Invite(Invite),
+}
+
+#[derive(clap::Args)]
+#[command(after_help = OF_INIT)]
+struct Init {
+    /// A name or address by which others reach this machine; may be given several times.
+    #[arg(long, value_name = "HOST")]
+    host: Vec<String>,
+    /// The days for which the certificate is valid.
+    #[arg(long, value_name = "N", default_value_t = 365, value_parser = clap::value_parser!(u32).range(1..=i64::from(DAYS_MAX)))]
+    days: u32,
+    /// A node of the machine that began the cluster, which signs the certificate.
+    #[arg(long, value_name = "HOST:PORT", requires = "token")]
+    join: Option<String>,
+    /// The token that `thalweg node invite` printed there.
+    #[arg(long, value_name = "TOKEN", requires = "join")]
+    token: Option<String>,
+    /// The cluster's folder [default: THALWEG_CLUSTER, else thalweg/cluster in your configuration].
+    #[arg(long, value_name = "DIR")]
+    cluster: Option<PathBuf>,
+}
+
+#[derive(clap::Args)]
+#[command(after_help = OF_INVITE)]
+struct Invite {
+    /// How long the token is good.
+    #[arg(long, value_name = "TIME", value_parser = microseconds, default_value = "1h")]
+    valid: u64,
+    /// What the machine may do.
+    #[arg(long, value_enum, value_name = "WHAT", default_value_t = MayDo::Run)]
+    may: MayDo,
+    /// The cluster's folder [default: THALWEG_CLUSTER, else thalweg/cluster in your configuration].
+    #[arg(long, value_name = "DIR")]
+    cluster: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum MayDo {
+    /// Run networks on all nodes, and have nodes.
+    Run,
+    /// See which nodes there are.
+    See,
+}
+
+fn init(arguments: &Init) -> Result<(), Failure> {
+    let Init { host, days, join, token, cluster } = arguments;
+    let mut cluster = Cluster::open(cluster.as_deref())?;
+    let hosts = match (join, token) {
+        (Some(join), Some(token)) => cluster.enroll(join, token, host, *days)?,
+        _ => cluster.make_certificates(host, *days)?,
+    };
+    let folder = cluster.folder().display();
+    print_stderr!("a certificate for {}, for {days} days, is in {folder}", hosts.join(", "));
+    Ok(())
+}
+
+fn invite(arguments: &Invite) -> Result<(), Failure> {
+    let may = match arguments.may {
+        MayDo::Run => May::Run,
+        MayDo::See => May::See,
+    };
+    let cluster = Cluster::open(arguments.cluster.as_deref())?;
+    let token = cluster.invite(Duration::from_micros(arguments.valid), may)?;
+    print_line(&token)
+}
+
 pub(crate) fn main(arguments: &Arguments) -> Result<(), Failure> {
+    match &arguments.about {
+        Some(About::Init(arguments)) => return init(arguments),
+        Some(About::Invite(arguments)) => return invite(arguments),
+        None => {}
+    }
     if arguments.part {
         return Ok(serve_part()?);
     }
@@ -74,6 +181,7 @@ pub(crate) fn main(arguments: &Arguments) -> Result<(), Failure> {
     let node = Node::start(NodeOptions {
         name: arguments.name.clone().unwrap_or_default(),
         listen: arguments.listen.clone(),
+        tls: arguments.tls,
         join: arguments.join.clone(),
         allow_exec: arguments.allow_exec,
         cluster: Cluster::open(arguments.cluster.as_deref())?,
