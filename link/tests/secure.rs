@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair, PKCS_ED25519};
 use relay::{Relay, push_all, take_all};
 use thalweg_chance::Chance;
-use thalweg_link::secure::{Identity, MEMBER, pem};
+use thalweg_link::secure::{self, Identity, MEMBER, pem};
 use thalweg_link::{
     Address, Encoding, LinkId, Listener, Receiver, ReceiverOptions, Sender, SenderOptions, Tuning,
 };
@@ -285,4 +285,67 @@ fn a_link_moves_between_tls_and_a_socket_of_the_host() {
     assert_eq!(receiver.recv().unwrap(), None);
     let counts = sending.join().unwrap();
     assert!(counts.connections >= 15, "{counts:?}");
+}
+
+/// The socket is full when the last bytes are encrypted, so they are written only while the sender waits.
+#[test]
+fn bytes_that_were_encrypted_last_are_written() {
+    let authority = Authority::new("one");
+    let listener = listening(authority.identity());
+    let tuning = Tuning::new(listener.address().clone());
+    tuning.set_window_bytes(64 << 20);
+    tuning.set_buffer_bytes(64 << 20);
+    let place = listener.place(link(1)).unwrap();
+    let mut receiver = Receiver::new(place, ReceiverOptions::new(tuning.clone())).unwrap();
+    let identity = Some(authority.identity());
+    let options = SenderOptions { token: TOKEN, identity, ..SenderOptions::new(link(1), tuning) };
+    let mut sender = Sender::new(options).unwrap();
+    let counters = sender.counters();
+    let sending = std::thread::spawn(move || {
+        sender.push(b"water").unwrap();
+        sender.flush().unwrap();
+        let before = sender.counters().read().wire_bytes;
+        sender.push(&vec![7; 32 << 20]).unwrap();
+        sender.flush().unwrap();
+        (sender, before)
+    });
+    assert_eq!(receiver.recv().unwrap(), Some(&b"water"[..]));
+    // The receiver reads nothing until the socket takes no more bytes.
+    let deadline = Instant::now() + Duration::from_secs(60);
+    let mut written = 0;
+    loop {
+        let now = counters.read().wire_bytes;
+        if now > 1 << 20 && now == written {
+            break;
+        }
+        assert!(Instant::now() < deadline, "{now} bytes written");
+        written = now;
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    assert!(receiver.recv().unwrap() == Some(&vec![7; 32 << 20][..]));
+    let begun = Instant::now();
+    while !sending.is_finished() {
+        assert!(begun.elapsed() < Duration::from_secs(30), "the sender waits for ever");
+        std::thread::yield_now();
+    }
+    let (sender, before) = sending.join().unwrap();
+    assert!(before < 1000, "{before}");
+    let ending = std::thread::spawn(move || sender.finish().unwrap());
+    assert_eq!(receiver.recv().unwrap(), None);
+    ending.join().unwrap();
+}
+
+#[test]
+fn a_peer_without_a_certificate_is_refused() {
+    let authority = Authority::new("one");
+    let listener = listening(authority.identity());
+    let Address::Tls(at) = listener.address().clone() else { panic!("an address with TLS") };
+    let fingerprint = secure::fingerprint(&authority.certificate).unwrap();
+    let stream = TcpStream::connect(at).unwrap();
+    let deadline = Instant::now() + Duration::from_secs(10);
+    let mut stranger = secure::enroll(MEMBER, stream, deadline, fingerprint).unwrap();
+    stranger.tcp().set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+    let refused = stranger.read(&mut [0; 10]).unwrap_err().to_string();
+    assert!(refused.contains("it refuses a connection without a certificate"), "{refused}");
+    assert_eq!(listener.refused(), 1);
 }

@@ -33,7 +33,7 @@ impl SecureStream {
         stream: TcpStream,
         deadline: Instant,
     ) -> io::Result<SecureStream> {
-        while session.is_handshaking() {
+        while session.is_handshaking() || session.wants_write() {
             let mut timed = Timed { stream: &stream, deadline };
             if session.wants_write() {
                 session.write_tls(&mut timed)?;
