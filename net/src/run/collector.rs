@@ -128,7 +128,7 @@ impl Task for Collector {
 
     fn run(&mut self, cx: &mut Context<'_>) -> Stop {
         let mut left = cx.quantum();
-        loop {
+        while left > 0 {
             let Some(index) = self.inputs.next_index(cx) else {
                 return if self.inputs.is_empty() && self.later.is_empty() {
                     Stop::Ended
@@ -136,13 +136,11 @@ impl Task for Collector {
                     Stop::InputEmpty
                 };
             };
-            if left == 0 {
-                return Stop::QuantumSpent;
-            }
             match self.take(cx, index, left.min(TURN)) {
                 Ok(taken) => left -= taken,
                 Err(stop) => return stop,
             }
         }
+        Stop::QuantumSpent
     }
 }

@@ -9,8 +9,7 @@ use crate::record::Record;
 /// Runs a dispatch of a task that routes records in place, as many at once as go the same way. `dispatch`
 /// sends some of the waiting records, at most as many as its last argument states, and returns how many;
 /// `Err`: why none was sent. With 0 as its last argument `dispatch` sends no record, and says whether the input
-/// is empty: a task that has read all that it may, and all that is there, waits or ends at once, so its end is
-/// not one dispatch behind the last record.
+/// is empty: see [`why_spent`].
 #[inline]
 pub(crate) fn dispatch_all<D>(
     dispatcher: &mut D,
@@ -18,16 +17,23 @@ pub(crate) fn dispatch_all<D>(
     dispatch: impl Fn(&mut D, &mut Context<'_>, usize) -> Result<usize, Stop>,
 ) -> Stop {
     let mut left = cx.quantum();
-    while left > 0 {
+    loop {
         match dispatch(dispatcher, cx, left) {
+            Ok(_) if left == 0 => return Stop::QuantumSpent,
             Ok(dispatched) => left -= dispatched,
+            Err(stop) if left == 0 => return why_spent(cx, stop),
             Err(stop) => return stop,
         }
     }
-    match dispatch(dispatcher, cx, 0) {
-        Err(stop) => stop,
-        Ok(_) => Stop::QuantumSpent,
-    }
+}
+
+/// Why a dispatch ends that has read as many records as it may, and then found that it would end for the reason
+/// `stop` anyway. A task whose input has ended ends at once, so its end is not one dispatch behind its last record.
+/// A task that may read a single record, as a new task may, waits at once if there is no other. All other tasks stay
+/// ready, so that the tasks before them may give more records before they are dispatched again.
+#[inline]
+pub(crate) fn why_spent(cx: &Context<'_>, stop: Stop) -> Stop {
+    if stop == Stop::InputEmpty && cx.quantum() > 1 { Stop::QuantumSpent } else { stop }
 }
 
 /// Sends the next `count` records to one output. If no other record waits and the records `may` be handed on,

@@ -7,6 +7,7 @@
 
 use thalweg_exec::{Context, HandedOn, In, Out, PassesTo, Ports, Progress, Stop};
 
+use super::dispatch::why_spent;
 use super::input::Input;
 use super::message::Message;
 use super::output::Output;
@@ -66,8 +67,7 @@ impl Pipe {
         self.quantum_spent(cx, work)
     }
 
-    /// Why a dispatch ends that has read as many records as it may: if it has read all that are there, its task
-    /// waits or ends at once, so the task's end is not one dispatch behind the last record.
+    /// Why a dispatch ends that has read as many records as it may: see [`why_spent`].
     #[inline]
     pub(crate) fn quantum_spent(&mut self, cx: &mut Context<'_>, work: &mut impl Work) -> Stop {
         if self.output.is_full() {
@@ -80,7 +80,7 @@ impl Pipe {
                 if stop == Stop::Ended {
                     work.end(cx);
                 }
-                stop
+                why_spent(cx, stop)
             }
         }
     }

@@ -9,7 +9,7 @@ use super::joins::Joins;
 use crate::pattern::Pattern;
 use crate::plan::{PlanCache, RecordFault};
 use crate::record::{Ends, Record};
-use crate::run::dispatch::matches_one;
+use crate::run::dispatch::{matches_one, why_spent};
 use crate::run::input::Input;
 use crate::run::output::Output;
 use crate::run::position::Position;
@@ -238,6 +238,7 @@ impl Task for CellStar {
                 }
                 Stop::Ended
             }
+            Err(stop) if left == 0 => why_spent(cx, stop),
             Err(stop) => stop,
         }
     }
