@@ -202,7 +202,11 @@ fn stopped_killed_and_ended_processes_are_distinguished() {
     until_of(&mut heartbeat, |standing| standing.iter().all(|of| of.still != Still::Stopped));
     // The run ends, because its input is closed.
     drop(run.feeding.take().map(|feeding| feeding.join()));
-    let ended = until_of(&mut heartbeat, |standing| standing.iter().any(|of| of.task.is_none()));
+    // Threads of the run, which have no task either, may have stood still before.
+    let is_gone = |standing: &[Standing]| {
+        standing.iter().any(|of| matches!(of.still, Still::Ended | Still::Killed) && of.task.is_none())
+    };
+    let ended = until_of(&mut heartbeat, is_gone);
     assert!(ended.len() == 1 && ended[0].still == Still::Ended && !ended[0].is_alarm, "{ended:#?}");
     assert!(heartbeat.is_over());
     drop(run);
@@ -210,7 +214,7 @@ fn stopped_killed_and_ended_processes_are_distinguished() {
     let mut heartbeat = Heartbeat::open(Target::of(&run.space), STABLE).expect("a space");
     heartbeat.beat();
     drop(run.child);
-    let killed = until_of(&mut heartbeat, |standing| standing.iter().any(|of| of.task.is_none()));
+    let killed = until_of(&mut heartbeat, is_gone);
     assert!(killed.len() == 1 && killed[0].still == Still::Killed && killed[0].is_alarm, "{killed:#?}");
 }
 
