@@ -30,4 +30,5 @@ mod waking;
 pub(crate) use budget::Budget;
 pub(crate) use core::{Core, current};
 pub(crate) use ends::{close_writer, leave_reader};
+#[cfg(not(loom))]
 pub(crate) use used::Handed;

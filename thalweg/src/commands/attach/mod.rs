@@ -432,8 +432,9 @@ impl Session<'_, '_> {
         let arguments = self.arguments;
         let mut signatures = Signatures::new(&arguments.pack)?;
         let wishes = asked::all(arguments, attachment, &mut signatures)?;
-        let shown = shown.insert(Shown::new(attachment, arguments.keep)?);
+        // A child that begins once the attachment's space is there to be seen is followed.
         let children = arguments.follow.then(|| Children::new(attachment.target()));
+        let shown = shown.insert(Shown::new(attachment, arguments.keep)?);
         if !wishes.is_empty() {
             let added = attachment.add(&wishes).map_err(Failure::usage)?;
             print_stderr!(
