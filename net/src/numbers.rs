@@ -1,13 +1,13 @@
-//! Maps by numbers that the program itself chooses, such as those of streams and shapes. The standard library's
-//! hash protects a map against keys that an attacker chooses; these keys need no such protection, and the hash
-//! would take longer than the rest of a look-up.
+//! Maps by one or a few numbers that no attacker chooses, such as those of streams and shapes, or places in a
+//! network's text. The standard library's hash protects a map against chosen keys, and would take longer than the
+//! rest of a look-up.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
 pub(crate) type NumberMap<K, V> = HashMap<K, V, BuildHasherDefault<NumberHasher>>;
 
-/// The hash of one number: its product with an odd constant, which spreads consecutive numbers over all bits.
+/// The hash of a few numbers, by products with an odd constant.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct NumberHasher(u64);
 
@@ -17,11 +17,18 @@ const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
 impl Hasher for NumberHasher {
     #[inline]
     fn write_u64(&mut self, number: u64) {
-        self.0 = (self.0 ^ number).wrapping_mul(FACTOR);
+        // The hash table takes its bucket from the low bits and its tag from the high ones, but a product is
+        // well mixed only in its high bits.
+        self.0 = (self.0 ^ number).wrapping_mul(FACTOR).rotate_left(32);
     }
 
     #[inline]
     fn write_u32(&mut self, number: u32) {
+        self.write_u64(u64::from(number));
+    }
+
+    #[inline]
+    fn write_u8(&mut self, number: u8) {
         self.write_u64(u64::from(number));
     }
 
@@ -38,6 +45,7 @@ impl Hasher for NumberHasher {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::collections::HashSet;
 
     #[test]
     fn what_was_inserted_is_found() {
@@ -47,5 +55,19 @@ mod tests {
         }
         assert!((0..10_000_u64).all(|number| map.remove(&(number << 20 | number)).is_some()));
         assert!(map.is_empty());
+    }
+
+    #[test]
+    fn numbers_that_differ_in_few_bits_fall_into_different_buckets() {
+        let bucket = |number: u64| {
+            let mut hasher = NumberHasher::default();
+            hasher.write_u64(number);
+            hasher.finish() & 0xff
+        };
+        for shift in 0..48 {
+            let buckets: HashSet<u64> = (0..256).map(|number| bucket(number << shift)).collect();
+            // Without the rotation there is one bucket for all numbers that are shifted by 8 bits or more.
+            assert!(buckets.len() >= 32, "shifted by {shift}: {} of 256 buckets", buckets.len());
+        }
     }
 }

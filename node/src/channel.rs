@@ -68,7 +68,7 @@ impl Stream {
     }
 }
 
-/// A peer that has connected and whose greeting was read.
+/// A peer that has connected and sent its greeting.
 pub(crate) enum Met {
     /// A process of the cluster, and whether it may run programs here.
     Known { channel: Channel, may_run: bool },
@@ -128,7 +128,7 @@ impl Channel {
             };
             Channel::greet(stream, token, Side::Asks)
         };
-        // A node to which very many strangers connect closes connections whose greeting takes long.
+        // A node to which very many strangers connect closes connections that take long to send their greeting.
         let mut pause = PAUSE;
         for _ in 1..ATTEMPTS {
             match connect() {

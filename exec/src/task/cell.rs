@@ -210,7 +210,7 @@ pub(crate) struct Sampling(u8);
 impl Sampling {
     pub(crate) const EVERY_MAX: u64 = 16;
 
-    /// Samples the second dispatch: many tasks of a network that unfolds have only one, whose time would be
+    /// Samples the second dispatch: many tasks of a network that unfolds have only one, and its time would be
     /// measured in vain.
     pub(crate) fn from_second() -> Sampling {
         Sampling(1)

@@ -111,7 +111,7 @@ impl Write for SecureStream {
     }
 }
 
-/// A TCP connection whose calls end at a time.
+/// A TCP connection with a time by which each of its calls ends.
 struct Timed<'a> {
     stream: &'a TcpStream,
     deadline: Instant,

@@ -139,11 +139,11 @@ pub(super) fn judge(report: &mut Report, replayed: &Replayed, capacity: u64) {
     let named = table.named(&report.verdict.finding);
     let gain = named.iter().map(|&at| answer.changes[at].gain).fold(0.0, f64::max);
     let is_others = report.verdict.finding.kind == VerdictKind::Contention;
-    if is_others && of_others(report).is_some_and(|(_, gain)| gain >= AS_GOOD_ALONE * best) {
-        report.replay = Some(replay);
-        return;
-    }
-    if !is_others && blame_others(report, best.max(ALONE_MIN)) {
+    let others_limit = match is_others {
+        true => of_others(report).is_some_and(|(_, gain)| gain >= AS_GOOD_ALONE * best),
+        false => blame_others(report, best.max(ALONE_MIN)),
+    };
+    if others_limit {
         report.replay = Some(replay);
         return;
     }

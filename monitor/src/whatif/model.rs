@@ -240,8 +240,7 @@ impl Model {
         }
     }
 
-    /// Finds the streams into and out of the body of each feedback, whose task has the kind `feedback` and
-    /// reads any input.
+    /// Finds the streams into and out of the body of each feedback among the tasks that read any input.
     pub(super) fn close_loops(&mut self, is_feedback: impl Fn(&Task) -> bool) {
         for at in 0..self.tasks.len() {
             let task = &self.tasks[at];

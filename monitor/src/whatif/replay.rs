@@ -354,7 +354,7 @@ impl<'m> Replay<'m> {
         while doing.owed > 0 {
             let writes = doing.script.writes_of(doing.step - 1);
             let to = writes[writes.len() - doing.owed];
-            if !is_free(self.model, &self.streams, task, to) {
+            if !may_write(self.model, &self.streams, task, to) {
                 return false;
             }
             self.streams[to as usize].taken += 1;
@@ -370,7 +370,7 @@ impl<'m> Replay<'m> {
     fn has_room(&self, task: usize) -> bool {
         let doing = &self.tasks[task];
         let to = doing.script.writes_of(doing.step).first();
-        to.is_none_or(|&to| is_free(self.model, &self.streams, task, to))
+        to.is_none_or(|&to| may_write(self.model, &self.streams, task, to))
     }
 
     /// Reads a message; returns whether there was one.
@@ -407,7 +407,7 @@ impl<'m> Replay<'m> {
         let mut in_turn = (0..inputs.len()).map(|step| (doing.next_input + step) % inputs.len()).filter(has);
         match self.model.tasks[task].reads {
             Reads::Loop { into, back } => {
-                let may_enter = has_room(self.model, &self.streams, into);
+                let may_enter = has_slot(self.model, &self.streams, into);
                 let first = (0..inputs.len()).find(|&at| inputs[at].0 == back).filter(has);
                 first.or_else(|| in_turn.next().filter(|_| may_enter))
             }
@@ -530,7 +530,7 @@ impl<'m> Replay<'m> {
         let doing = &self.tasks[task];
         if doing.owed > 0 {
             let writes = doing.script.writes_of(doing.step - 1);
-            return is_free(self.model, &self.streams, task, writes[writes.len() - doing.owed]);
+            return may_write(self.model, &self.streams, task, writes[writes.len() - doing.owed]);
         }
         let Some(step) = doing.script.steps.get(doing.step) else { return true };
         if !self.has_room(task) {
@@ -659,16 +659,16 @@ impl Thread {
     }
 }
 
-fn has_room(model: &Model, streams: &[Held], stream: u32) -> bool {
+fn has_slot(model: &Model, streams: &[Held], stream: u32) -> bool {
     streams[stream as usize].taken < model.streams[stream as usize].capacity
 }
 
 /// Whether the task can write into a stream now. The runtime's task at both ends of a feedback keeps messages
 /// for which the body has no room, so it never waits for this room.
-fn is_free(model: &Model, streams: &[Held], task: usize, to: u32) -> bool {
+fn may_write(model: &Model, streams: &[Held], task: usize, to: u32) -> bool {
     match model.tasks[task].reads {
         Reads::Loop { into, .. } if into == to => true,
-        _ => has_room(model, streams, to),
+        _ => has_slot(model, streams, to),
     }
 }
 

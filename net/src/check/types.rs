@@ -19,12 +19,12 @@ mod ways;
 mod words;
 
 use std::collections::{HashMap, HashSet};
-use std::hash::{BuildHasherDefault, Hasher};
 use std::rc::Rc;
 
 use super::resolved::*;
 use super::shape::{Id, Presence, Set, Shape, Stream, add, divide, route};
 use super::signatures::Signatures;
+use crate::numbers::NumberMap;
 use crate::syntax::Diagnostic;
 use crate::syntax::ast::{FilterRule, ItemValue, Label, LabelKind, OutRecord, Pattern};
 
@@ -113,32 +113,6 @@ fn key(node: &Node) -> Key {
 /// The kind in the key under which `Types::sets` has the label sets of a box's declaration.
 const DECLARATION: u8 = 10;
 
-/// A map whose hash is fast for keys of a few small numbers. The keys are places in texts of at most
-/// [`Source::BYTES_MAX`](crate::syntax::Source::BYTES_MAX); keys that collide make only the check of that
-/// text slow.
-type FastMap<K, V> = HashMap<K, V, BuildHasherDefault<Mix>>;
-
-#[derive(Default)]
-struct Mix(u64);
-
-impl Hasher for Mix {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-
-    fn write(&mut self, bytes: &[u8]) {
-        bytes.iter().for_each(|&byte| self.write_u32(u32::from(byte)));
-    }
-
-    fn write_u32(&mut self, value: u32) {
-        self.0 = (self.0.rotate_left(5) ^ u64::from(value)).wrapping_mul(0x517c_c1b7_2722_0a95);
-    }
-
-    fn write_u8(&mut self, value: u8) {
-        self.write_u32(u32::from(value));
-    }
-}
-
 /// The declared signature of a net as numbers.
 struct Border {
     /// The label sets of the input variants, one list for each variant.
@@ -169,18 +143,18 @@ struct Types<'a> {
     /// contain variants with which a record does not get through.
     unfinished: HashSet<Key>,
     /// Label sets of boxes, filters and patterns, by their places.
-    sets: FastMap<Key, Rc<Vec<Set>>>,
+    sets: NumberMap<Key, Rc<Vec<Set>>>,
     memo: HashMap<(NetId, Stream, bool), Stream>,
     /// Whether the visited component is the first of a network or a branch. An initialiser that is the first
     /// component runs once at the start; an initialiser in any other place runs once for each record.
     begins: bool,
     ways: variants::Ways,
     /// Declared signatures, by net; `made` has the shapes that each net emits for each variant.
-    borders: FastMap<u32, Option<Rc<Border>>>,
-    made: FastMap<(u32, u32), Rc<Stream>>,
+    borders: NumberMap<u32, Option<Rc<Border>>>,
+    made: NumberMap<(u32, u32), Rc<Stream>>,
     /// Input variants of the nodes, by place and kind: the contents of `Node::accepts` with labels as
     /// numbers.
-    accepts: FastMap<Key, Rc<Vec<Set>>>,
+    accepts: NumberMap<Key, Rc<Vec<Set>>>,
     /// The parallel combinators that records reach, and the branches that records enter.
     reached: HashSet<Key>,
     /// Components of which it is not known what records get into them, so that all their parts count as
@@ -210,13 +184,13 @@ impl<'a> Types<'a> {
             work_max: usize::MAX,
             exhausted: false,
             unfinished: HashSet::new(),
-            sets: FastMap::default(),
+            sets: NumberMap::default(),
             memo: HashMap::new(),
             begins: true,
             ways: HashMap::new(),
-            borders: FastMap::default(),
-            made: FastMap::default(),
-            accepts: FastMap::default(),
+            borders: NumberMap::default(),
+            made: NumberMap::default(),
+            accepts: NumberMap::default(),
             reached: HashSet::new(),
             given_up: HashSet::new(),
             rounds: HashSet::new(),

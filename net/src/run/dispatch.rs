@@ -28,7 +28,7 @@ pub(crate) fn dispatch_all<D>(
 }
 
 /// Why a dispatch ends that has read as many records as it may, and then found that it would end for the reason
-/// `stop` anyway. A task whose input has ended ends at once, so its end is not one dispatch behind its last record.
+/// `stop` anyway. A task ends at once when its input has ended, so its end is not one dispatch behind its last record.
 /// A task that may read a single record, as a new task may, waits at once if there is no other. All other tasks stay
 /// ready, so that the tasks before them may give more records before they are dispatched again.
 #[inline]

@@ -125,7 +125,7 @@ struct Watch {
 const WATCHED: usize = 3;
 const WATCHED_LOSS: f64 = 0.05;
 
-/// The fraction of [`Policy::rest`] after which an action is tried again whose trial was interrupted.
+/// The fraction of [`Policy::rest`] after which an action is tried again if a change of the run interrupted its trial.
 const SOON: f64 = 0.1;
 
 /// After this many consecutive windows without a measurement, the log says so.
@@ -521,16 +521,13 @@ impl Controller {
         }
         self.fail(&candidate.action.key());
         let why = gain.map_or(why.clone(), |gain| format!("{why}: {gain}"));
-        self.record(What::TakenBack, Some(&candidate), gain, why);
-        self.regime.restart();
-        Order::Undo(candidate.action)
+        self.undo(candidate, gain, why)
     }
 
-    /// Takes back an action whose trial shows nothing, because the run changed during it. The action may be tried
-    /// again soon; only if a trial of it is interrupted again, it counts as failed.
+    /// Takes back an action after a trial that shows nothing, because the run changed during it. The action may be
+    /// tried again soon; only if a trial of it is interrupted again, it counts as failed.
     fn interrupt(&mut self, trial: Trial) -> Order {
-        let Trial { candidate, .. } = trial;
-        let key = candidate.action.key();
+        let key = trial.candidate.action.key();
         if self.interrupted.insert(key.clone()) {
             let Policy { rest, .. } = self.policy;
             let failure = Failure { until: self.last + SOON * rest, rest: rest / 2.0, regime: self.era };
@@ -538,7 +535,11 @@ impl Controller {
         } else {
             self.fail(&key);
         }
-        self.record(What::TakenBack, Some(&candidate), None, "the run changed meanwhile".to_owned());
+        self.undo(trial.candidate, None, "the run changed meanwhile".to_owned())
+    }
+
+    fn undo(&mut self, candidate: Candidate, gain: Option<Gain>, why: String) -> Order {
+        self.record(What::TakenBack, Some(&candidate), gain, why);
         self.regime.restart();
         Order::Undo(candidate.action)
     }

@@ -10,10 +10,10 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail};
 
-use super::bench;
 use super::network::{BoxPlan, Case, How, Net};
 use super::trial::{Bench, Size};
 use super::tuned::{Beside, run};
+use super::{bench, median};
 use crate::process;
 use crate::tuned::settings_text;
 
@@ -129,11 +129,7 @@ impl Line {
             rates[ways.len()].push(short.records as f64 / took);
             rates[ways.len() + 1].push(short.records as f64 / (alone * self.limit()));
         }
-        let middle = |mut rates: Vec<f64>| {
-            rates.sort_by(f64::total_cmp);
-            rates[rates.len() / 2]
-        };
-        let rates: Vec<f64> = rates.into_iter().map(middle).collect();
+        let rates: Vec<f64> = rates.iter_mut().map(|rates| median(rates)).collect();
         let limit = rates[rates.len() - 1];
         let cells: Vec<String> =
             rates.iter().map(|rate| format!("{:.1} k/s ({:.2})", rate / 1e3, rate / limit)).collect();

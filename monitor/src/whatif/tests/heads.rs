@@ -207,8 +207,8 @@ fn of_two_moves_the_better_one_is_the_verdict() {
     }
 }
 
-/// The kind of the verdict on a line whose slowest task limits it, if other processes also had the processor
-/// of that task's worker for the share `lost` of the time.
+/// The kind of the verdict on a line that its slowest task limits, if other processes also had the processor of
+/// that task's worker for the share `lost` of the time.
 fn beside_others(given: Finding, lost: f64) -> VerdictKind {
     let costs: Vec<Vec<f64>> = [10e3, 60e3, 20e3].map(|cost| vec![cost; 400]).into();
     let model = line(&costs, &[8, 8]);
