@@ -99,6 +99,10 @@ impl Summary {
         }
         let cells = ((end - 1) / self.width + 1) as usize;
         if cells > self.cells.len() {
+            // Memory is doubled as a vector does it, but not beyond the largest number of cells.
+            let more = cells.next_power_of_two().min(self.cells_max) - self.cells.len();
+            self.cells.reserve_exact(more);
+            self.begun.reserve_exact(more);
             self.cells.resize(cells, Cell::default());
             self.begun.resize(cells, 0);
         }
@@ -148,12 +152,20 @@ impl Summary {
     }
 
     /// Limits the number of cells from now on to `cells_max`, rounded up to a power of two; cells are merged
-    /// if there are more.
+    /// if there are more, and the memory that they took is given back.
     pub fn limit(&mut self, cells_max: usize) {
         self.cells_max = self.cells_max.min(cells_max.next_power_of_two().max(2));
         while self.cells.len() > self.cells_max {
             self.halve();
         }
+        self.cells.shrink_to(self.cells_max);
+        self.begun.shrink_to(self.cells_max);
+    }
+
+    /// The bytes of memory that the cells take.
+    #[cfg(test)]
+    fn bytes(&self) -> usize {
+        self.cells.capacity() * size_of::<Cell>() + self.begun.capacity() * size_of::<u32>()
     }
 
     /// An upper limit of the number of spans in a time: the spans that began in the cells of that time.
@@ -355,6 +367,17 @@ mod tests {
         narrow.limit(4);
         assert!(narrow.cells().len() <= 4 && narrow.spans(0, u64::MAX) == 300);
         assert_eq!(narrow.cells().iter().map(|cell| cell[3]).sum::<u64>(), whole);
+    }
+
+    #[test]
+    fn memory_is_bounded_by_the_number_of_cells_and_given_back_when_it_is_limited() {
+        let mut summary = Summary::new(0, 1, 1 << 10);
+        for at in 0..5000 {
+            summary.add(State::Busy, 2 * at, 2 * at + 1);
+            assert!(summary.bytes() <= (1 << 10) * (size_of::<Cell>() + 4), "{} at {at}", summary.bytes());
+        }
+        summary.limit(1 << 4);
+        assert!(summary.bytes() <= (1 << 4) * (size_of::<Cell>() + 4), "{}", summary.bytes());
     }
 
     #[test]

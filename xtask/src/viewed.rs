@@ -361,50 +361,66 @@ impl Bench {
         Ok(())
     }
 
-    /// Compares a run with a viewer and a run without.
+    /// Compares the times with and without a viewer of one run and one server.
     fn observed(&self) -> Result<()> {
+        const ROUNDS_MIN: usize = 20;
+        let run = Live::start(&self.folder.join("live"), "2", &[])?;
+        let view = View::start(&run.space, &["--every", "100ms"])?;
+        // The first viewer lets the server read what the run recorded before.
+        drop(Viewer::start(&view)?);
+        std::thread::sleep(Duration::from_secs(2));
+        let spent_by_megabyte = || -> Result<f64> {
+            let (bytes, cpu) = (written(run.pid())?, spent(run.pid())?.0);
+            std::thread::sleep(Duration::from_secs_f64(self.seconds / 2.0));
+            Ok((spent(run.pid())?.0 - cpu) / ((written(run.pid())? - bytes) / 1e6).max(1e-9))
+        };
+        let settle = || std::thread::sleep(Duration::from_millis(700));
         let mut ratios = Vec::new();
-        for round in 0..self.rounds {
-            let run = Live::start(&self.folder.join("live"), "2", &[])?;
-            std::thread::sleep(Duration::from_secs(1));
-            let messages = |seconds: f64| -> Result<f64> {
-                let messages_in = || -> Result<f64> {
-                    let output = thalweg().arg("report").arg(&run.space).arg("--json").output()?;
-                    let report: serde_json::Value = serde_json::from_slice(&output.stdout)?;
-                    report["throughput"]["messages_in"].as_f64().context("messages")
-                };
-                let (before, cpu) = (messages_in()?, spent(run.pid())?.0);
-                std::thread::sleep(Duration::from_secs_f64(seconds));
-                Ok((spent(run.pid())?.0 - cpu) / (messages_in()? - before).max(1.0))
-            };
-            let looked_at = || -> Result<f64> {
-                let view = View::start(&run.space, &["--every", "100ms"])?;
+        let mut alone = None;
+        for _ in 0..self.rounds.max(ROUNDS_MIN) {
+            let looked_at = {
                 let _viewer = Viewer::start(&view)?;
-                // As above, the start of the server is not measured.
-                std::thread::sleep(Duration::from_secs(2));
-                messages(self.seconds / 2.0)
+                settle();
+                spent_by_megabyte()?
             };
-            // The runs are measured by turns, because the speed of a run changes with time.
-            let (alone, looked_at) = if round % 2 == 0 {
-                (messages(self.seconds / 2.0)?, looked_at()?)
-            } else {
-                let looked_at = looked_at()?;
-                (messages(self.seconds / 2.0)?, looked_at)
-            };
-            ratios.push(looked_at / alone);
+            settle();
+            let after = spent_by_megabyte()?;
+            // A time with a viewer lies between two times without, because the speed of a run changes with time.
+            if let Some(before) = alone.replace(after) {
+                ratios.push(looked_at / f64::midpoint(before, after));
+            }
         }
-        let ratio = median(ratios.clone());
-        let (least, most) =
-            ratios.iter().fold((f64::INFINITY, 0.0_f64), |(a, b), &one| (a.min(one), b.max(one)));
-        let text = format!("{ratio:.3} × ({least:.3}–{most:.3}, {})", ratios.len());
+        ratios.sort_by(f64::total_cmp);
+        let ratio = ratios[ratios.len() / 2];
+        let (low, high) = median_between(ratios.len());
+        let text = format!(
+            "{ratio:.3} × (median of {}; the true one lies in {:.3}–{:.3} with 95 %)",
+            ratios.len(),
+            ratios[low],
+            ratios[high]
+        );
         row(
-            "processor time of a message of DES, with one viewer, by that without",
+            "processor time of a byte through DES, with one viewer, by that without",
             &text,
             "≤ 1.01 ×",
             ratio <= 1.01,
         );
         Ok(())
     }
+}
+
+/// The bytes that a process has written, which are DES's results.
+fn written(pid: u32) -> Result<f64> {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/io"))?;
+    let bytes = text.lines().find_map(|line| line.strip_prefix("wchar: ")).context("`wchar` in /proc/PID/io")?;
+    Ok(bytes.trim().parse()?)
+}
+
+/// Between which of `n` sorted values their true median lies with 95 %, by the normal approximation of the
+/// binomial distribution.
+fn median_between(n: usize) -> (usize, usize) {
+    let half = (0.98 * (n as f64).sqrt()).ceil() as usize;
+    ((n / 2).saturating_sub(half), (n / 2 + half).min(n - 1))
 }
 
 /// The number of events that the large run records for a message.
