@@ -253,3 +253,37 @@ fn the_setting_does_it_too_and_events_tell() {
     assert_eq!(told("exec.setting_adopted"), 4);
     std::fs::remove_dir_all(space.path()).unwrap();
 }
+
+#[test]
+fn streams_that_are_never_full_adopt_a_smaller_capacity() {
+    let parent = std::env::temp_dir();
+    let name = "thalweg-capacity".to_owned();
+    let space =
+        Space::create(SpaceOptions { name, parent: Some(parent), ..SpaceOptions::default() }).unwrap();
+    let reader = SpaceReader::open(space.path()).unwrap();
+    let runtime = runtime(Mapper::default(), Some(space.clone()));
+    let mut chain = Chain::new(&runtime, &[None; 3]);
+    std::thread::scope(|scope| {
+        let joining = scope.spawn(|| runtime.join());
+        let mut capacities = || {
+            // One message is under way at a time.
+            chain.ran_on();
+            let rows = reader.live_rows().unwrap();
+            let streams = rows.iter().filter(|row| row.kind_name() == "exec.stream");
+            streams.map(|row| row.cell("capacity").unwrap()).collect::<Vec<_>>()
+        };
+        assert_eq!(capacities(), [64; 4]);
+        for capacity in [2, 16, 1] {
+            reader.set("exec.capacity", capacity).unwrap();
+            // A writer looks for room again after as many messages as it found room for.
+            let mut last = Vec::new();
+            for _ in 0..200 {
+                last = capacities();
+            }
+            assert_eq!(last, [capacity; 4]);
+        }
+        drop(chain);
+        assert_eq!(joining.join().unwrap().unwrap().failures, []);
+    });
+    std::fs::remove_dir_all(space.path()).unwrap();
+}

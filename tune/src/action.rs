@@ -129,6 +129,8 @@ impl fmt::Display for Action {
         for Change { knob, from, to } in &self.changes {
             match knob {
                 Knob::Setting(name) => parts.push(format!("{name} {from} → {to}")),
+                // A task that stays is listed only where the run would otherwise place it itself.
+                Knob::Worker { .. } if from == to => {}
                 Knob::Worker { name, .. } => moves.push(format!("{name} from worker {from} to {to}")),
             }
         }

@@ -412,7 +412,8 @@ impl Bench {
 /// The bytes that a process has written, which are DES's results.
 fn written(pid: u32) -> Result<f64> {
     let text = std::fs::read_to_string(format!("/proc/{pid}/io"))?;
-    let bytes = text.lines().find_map(|line| line.strip_prefix("wchar: ")).context("`wchar` in /proc/PID/io")?;
+    let bytes =
+        text.lines().find_map(|line| line.strip_prefix("wchar: ")).context("`wchar` in /proc/PID/io")?;
     Ok(bytes.trim().parse()?)
 }
 

@@ -275,14 +275,12 @@ impl<T: Send + 'static> Out<T> {
             ring.writing.limit.set(ring.writing.pushed.get());
             return Room::NoReader;
         }
+        // Also a stream that is never full adopts another capacity: a smaller one has an effect at once.
+        if let Some(before) = ring.adopt(core.capacity_wanted()) {
+            cx.task.get().resized(before, ring.capacity());
+            core.telemetry.stream_resized(ring);
+        }
         if room::<T>(ring) == 0 {
-            if let Some(before) = ring.adopt(core.capacity_wanted()) {
-                cx.task.get().resized(before, ring.capacity());
-                core.telemetry.stream_resized(ring);
-                if room::<T>(ring) > 0 {
-                    return Room::Some;
-                }
-            }
             mark(&ring.writing.state, NOTED);
             return Room::Full;
         }

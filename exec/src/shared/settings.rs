@@ -53,7 +53,8 @@ thalweg_space::settings! {
             adoption: Adoption::NextDispatch,
         },
         /// The most messages that a stream holds if the network's text gives it no capacity; an existing
-        /// stream adopts a new value when it is next full
+        /// stream adopts a new value when its writer next looks for room, at the latest after as many
+        /// messages as the stream may hold
         capacity: {
             name: "exec.capacity",
             unit: "messages",

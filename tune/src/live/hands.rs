@@ -1,12 +1,15 @@
 //! Changes a run by leases, so that the run restores all tried values when the tuner dies.
 
 use std::collections::HashMap;
+use std::thread;
 use std::time::Duration;
 
 use thalweg_space::lease::{Lease, Terms};
 use thalweg_space::reader::{Sent, SpaceReader};
 use thalweg_space::{Answer, Command, Error};
 
+use super::placing::WORKERS;
+use super::sample::Sample;
 use crate::action::{Action, Knob};
 use crate::control::Decision;
 
@@ -19,6 +22,11 @@ const ANSWER_MAX: Duration = Duration::from_secs(5);
 const AT_ONCE: usize = 32;
 /// The largest number of tasks that are moved back after the run has placed tasks again.
 const BACK_MAX: usize = 512;
+/// How often, and how many times at most, the tuner looks whether tasks are where they should be after a change
+/// of the number of workers; it is satisfied after [`CALM`] looks in a row.
+const INSISTS_EVERY: Duration = Duration::from_millis(4);
+const INSISTS_MAX: usize = 12;
+const CALM: usize = 2;
 /// The largest number of characters of a text in a note.
 const NOTE_MAX: usize = 300;
 
@@ -105,7 +113,33 @@ impl<'r> Hands<'r> {
             Knob::Worker { task, .. } => Some((task, change.to)),
             Knob::Setting(_) => None,
         });
-        self.move_all(&moves.collect::<Vec<_>>(), terms)
+        let moves: Vec<(u64, u64)> = moves.collect();
+        self.move_all(&moves, terms)?;
+        if action.changes.iter().any(|change| change.knob == Knob::Setting(WORKERS.to_owned())) {
+            self.insist(&moves, terms);
+        }
+        Ok(())
+    }
+
+    /// Moves tasks again until they are where they should be: after a change of the number of workers the run
+    /// asks all workers for their tasks and places these, which may come after the moves.
+    fn insist(&self, moves: &[(u64, u64)], terms: Option<Terms>) {
+        let mut calm = 0;
+        for _ in 0..INSISTS_MAX {
+            thread::sleep(INSISTS_EVERY);
+            let Ok(now) = Sample::take(self.reader) else { return };
+            let is_elsewhere = |&&(task, worker): &&(u64, u64)| {
+                let at = now.tasks.get(&task).and_then(|task| task.worker);
+                at.is_some_and(|at| u64::from(at) != worker)
+            };
+            let elsewhere: Vec<(u64, u64)> = moves.iter().filter(is_elsewhere).copied().collect();
+            calm = if elsewhere.is_empty() { calm + 1 } else { 0 };
+            if calm == CALM {
+                return;
+            }
+            // A task may have ended, or its worker may not take part, and then the run has placed it.
+            let _ = self.move_all(&elsewhere, terms);
+        }
     }
 
     /// Moves tasks back to the workers that they had before the run placed them again, if there are not too
@@ -115,6 +149,7 @@ impl<'r> Hands<'r> {
             // Errors are ignored: a task may have ended, or its former worker may be parked, in which case
             // the run itself has placed the task.
             let _ = self.move_all(places, None);
+            self.insist(places, None);
         }
     }
 

@@ -346,12 +346,18 @@ impl Tuner<'_> {
         let (rules, settings, goal, machine) = (&self.rules, &self.settings, self.options.goal, self.machine);
         let pinned: Vec<u64> =
             to.tasks.keys().copied().filter(|task| self.controller.is_pinned(&worker_of(*task))).collect();
+        let spreads = self.is_on("exec.spread");
+        let by_run = |task: u64| spreads && self.replicas.contains(&task);
         let propose = || {
             let around = Around { processors: machine, pinned: &|task| pinned.contains(&task) };
             let mapping = (goal == Goal::Throughput).then(|| placing::propose(&window, &around)).flatten();
             let limited = goal.keeps_the_rate() || placing::is_network_limited(&window);
             let rules = limited.then(|| rules.propose(&window, seen.rate, goal, settings, machine, progress));
-            mapping.into_iter().chain(rules.into_iter().flatten()).collect()
+            let placed = |candidate| match goal {
+                Goal::Throughput => placing::with_places(candidate, &window, &around, &by_run),
+                _ => candidate,
+            };
+            mapping.into_iter().chain(rules.into_iter().flatten().map(placed)).collect()
         };
         let order = self.controller.step(&seen, propose);
         changed |= order != Order::Wait;
@@ -510,7 +516,7 @@ fn in_replicas(names: &Names) -> HashSet<u64> {
 /// workers takes part, and workers take over tasks if they steal.
 fn lets_tasks_move(action: &Action) -> bool {
     let is_it =
-        |knob: &Knob| matches!(knob, Knob::Setting(name) if name == "exec.workers" || name == "exec.steal");
+        |knob: &Knob| matches!(knob, Knob::Setting(name) if name == placing::WORKERS || name == "exec.steal");
     action.changes.iter().any(|change| is_it(&change.knob))
 }
 

@@ -20,6 +20,9 @@ const ROOM: f64 = 16.0;
 const SOURCE_WAITS: f64 = 0.05;
 const BUSY: f64 = 0.9;
 
+/// The setting with the number of workers that take part.
+pub(super) const WORKERS: &str = "exec.workers";
+
 /// What a placement depends on besides the window: the machine, and the user's pins.
 pub(super) struct Around<'a> {
     pub(super) processors: f64,
@@ -76,6 +79,62 @@ pub(super) fn propose(window: &Window, around: &Around<'_>) -> Option<Candidate>
         action: Action { changes },
         model: "mapping".into(),
     })
+}
+
+/// The largest number of tasks that are placed anew with a change of the number of workers.
+const PLACED_MAX: usize = 512;
+
+/// A change of the number of workers, with the mapping that is expected to be best for the new number: the run
+/// itself would place all tasks by its mapper, which knows no costs, and so a good number of workers could look
+/// bad. Other changes stay as they are. `is_placed_by_run` says which tasks the run will place itself later on.
+pub(super) fn with_places(
+    candidate: Candidate,
+    window: &Window,
+    around: &Around<'_>,
+    is_placed_by_run: &dyn Fn(u64) -> bool,
+) -> Candidate {
+    let workers: HashMap<u64, u32> =
+        window.workers.iter().enumerate().map(|(n, w)| (w.id, n as u32)).collect();
+    let [Change { knob: Knob::Setting(name), from, to }] = &candidate.action.changes[..] else {
+        return candidate;
+    };
+    let (from, to) = (*from, *to);
+    // The workers that take part are the first ones.
+    let are_first = (0..from).all(|worker| workers.get(&worker) == Some(&(worker as u32)));
+    let is_known = name == WORKERS && workers.len() as u64 == from && are_first && to >= 1;
+    let tasks: Vec<_> = window.tasks.iter().filter(|task| is_on(task.worker, &workers)).collect();
+    if !is_known || tasks.len() > PLACED_MAX {
+        return candidate;
+    }
+    let mut problem = problem(window, around, &workers);
+    let present = present(window, &workers);
+    let outside = outside(window, &workers);
+    problem.delay = delay(&problem, &present, outside) * room(window);
+    let now = problem.period(&present);
+    let crosses = problem.delay * outside;
+    let stays = crosses + (1.0 - now - crosses).max(0.0);
+    // Workers that no longer take part give what they have to the others.
+    let among = |place: u32| place % to as u32;
+    problem.speeds = vec![1.0; to as usize];
+    problem.fixed.iter_mut().flatten().for_each(|place| *place = among(*place));
+    let present: Vec<u32> = present.into_iter().map(among).collect();
+    let Some(found) = search(&problem, Some(&present)) else { return candidate };
+    let gain = ((now + stays) / (found.period + stays) - 1.0).min(4.0);
+    let mut action = candidate.action;
+    for (task, &place) in tasks.iter().zip(&found.places) {
+        if (around.pinned)(task.id) || is_placed_by_run(task.id) {
+            continue;
+        }
+        let knob = Knob::Worker { task: task.id, name: task.name.clone() };
+        action.changes.push(Change { knob, from: task.worker.map_or(0, u64::from), to: u64::from(place) });
+    }
+    let loads = loads(&problem, &found.places);
+    Candidate {
+        action,
+        gain: candidate.gain.max(gain),
+        why: format!("{} With the tasks placed for that number, workers bear {loads}.", candidate.why),
+        model: candidate.model,
+    }
 }
 
 fn is_on(worker: Option<u32>, workers: &HashMap<u64, u32>) -> bool {
@@ -198,15 +257,17 @@ fn fewest_moves(problem: &Problem, present: &[u32], mut places: Vec<u32>) -> Vec
     places
 }
 
+/// The load of each of the first eight workers, as a text.
+fn loads(problem: &Problem, places: &[u32]) -> String {
+    let mut loads = vec![0.0; problem.speeds.len()];
+    for (at, &place) in places.iter().enumerate() {
+        loads[place as usize] += problem.work[at];
+    }
+    let shown: Vec<String> = loads.iter().take(8).map(|load| format!("{:.0} %", 100.0 * load)).collect();
+    shown.join(", ")
+}
+
 fn why(problem: &Problem, present: &[u32], places: &[u32]) -> String {
-    let loads = |places: &[u32]| {
-        let mut loads = vec![0.0; problem.speeds.len()];
-        for (at, &place) in places.iter().enumerate() {
-            loads[place as usize] += problem.work[at];
-        }
-        let shown: Vec<String> = loads.iter().take(8).map(|load| format!("{:.0} %", 100.0 * load)).collect();
-        shown.join(", ")
-    };
     let crossing = |places: &[u32]| {
         let crosses = |link: &&Link| places[link.from as usize] != places[link.to as usize];
         let (cut, all) = (
@@ -217,9 +278,9 @@ fn why(problem: &Problem, present: &[u32], places: &[u32]) -> String {
     };
     format!(
         "Workers bear {} of their time, and {:.0} % of messages cross between them; with this {} and {:.0} %.",
-        loads(present),
+        loads(problem, present),
         crossing(present),
-        loads(places),
+        loads(problem, places),
         crossing(places)
     )
 }
@@ -312,6 +373,43 @@ mod tests {
         assert!((of(&window) - 0.005).abs() < 1e-9, "{}", of(&window));
         let waiting = Window { held: 2.0, ..window };
         assert!((of(&waiting) - 0.025).abs() < 1e-9, "{}", of(&waiting));
+    }
+
+    #[test]
+    fn another_number_of_workers_comes_with_places_for_all_tasks() {
+        let mut window = chain(&[0.1, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1], [0.0, 0.0]);
+        // Round-robin over four workers, of which each has two tasks.
+        for (n, task) in window.tasks.iter_mut().take(8).enumerate() {
+            task.worker = Some(n as u32 % 4);
+        }
+        window.workers = (0..4).map(|id| WorkerIn { id, busy: 0.2, had: 1.0 }).collect();
+        let of = |from, to| Candidate {
+            action: Action::set(WORKERS, from, to),
+            model: "m".into(),
+            gain: 0.1,
+            why: "Crowded.".into(),
+        };
+        let around = Around { processors: 2.0, pinned: &|task| task == 3 };
+        let found = with_places(of(4, 2), &window, &around, &|task| task == 5);
+        let moves: HashMap<String, u64> =
+            found.action.changes.iter().map(|change| (change.knob.name(), change.to)).collect();
+        assert_eq!(moves.get(WORKERS), Some(&2));
+        // The pinned task and the one that the run places are left to the run.
+        assert_eq!(moves.len(), 1 + 8 - 2, "{moves:?}");
+        let on = |task: u64| moves.get(&format!("task/{task}.worker")).copied();
+        assert!((1..=8).filter_map(on).all(|worker| worker < 2), "{moves:?}");
+        // The chain is cut once or twice instead of at each step: the pinned task may stand alone.
+        let known: Vec<u64> = (1..=8).filter_map(on).collect();
+        let cuts = known.windows(2).filter(|two| two[0] != two[1]).count();
+        assert!(cuts <= 2 && found.gain > 0.5, "{known:?}, {found:?}");
+        assert!(found.why.starts_with("Crowded. With the tasks placed"), "{}", found.why);
+        // More workers than now.
+        let more = with_places(of(4, 5), &window, &around, &|_| false);
+        assert!(more.action.changes.len() > 1 && more.action.changes[1..].iter().all(|of| of.to < 5));
+        // A number that is not the present one, and another setting.
+        assert_eq!(with_places(of(3, 2), &window, &around, &|_| false), of(3, 2));
+        let other = Candidate { action: Action::set("exec.steal", 4, 1), ..of(4, 2) };
+        assert_eq!(with_places(other.clone(), &window, &around, &|_| false), other);
     }
 
     #[test]

@@ -3,9 +3,10 @@
 //!
 //! For each network the following is measured: a run of some seconds with its initial settings, such a run
 //! with `thalweg tune` beside it (which saves the kept changes), and then, by turns, short runs with the
-//! initial settings, with the saved settings, with each remedy, and with all planted faults removed. The best
-//! of the short runs shows how large a gain was possible. All measurements are written to a journal, so an
-//! interrupted measurement can be continued.
+//! initial settings, with each remedy, and with all planted faults removed. The best ways of the short runs,
+//! the initial settings and the saved ones then take turns in longer runs, in which the time before a network
+//! is unfolded and evenly filled does not count much: a tuner judges settings after that time, too. All
+//! measurements are written to a journal, so an interrupted measurement can be continued.
 
 use std::path::PathBuf;
 use std::process::Stdio;
@@ -32,9 +33,14 @@ const PATIENCE: Duration = Duration::from_secs(60);
 const SHORT_S: f64 = 0.25;
 /// The number of short runs of each kind; the kinds take turns.
 const ROUNDS: usize = 3;
-/// The number of further short runs with the saved settings and with the best way, which take turns. The best
-/// of many ways is partly the best by chance, so its first runs are not compared with the saved settings.
-const FURTHER: usize = 5;
+/// How many of the best ways are compared with the saved settings in longer runs, how long these last, and how
+/// many there are of each. The best of many ways is partly the best by chance, so short runs are not compared
+/// with the saved settings.
+const COMPARED: usize = 3;
+const COMPARED_S: f64 = 1.5;
+const FURTHER: usize = 3;
+/// The name of the initial settings among the ways.
+const START: &str = "as it starts";
 /// The first seed of networks for tuners; networks for verdicts have smaller seeds.
 const SEEDS: u64 = 40_000;
 
@@ -202,47 +208,51 @@ fn measure(bench: &Bench, journal: &mut Journal, seed: u64, start: &Start) -> Re
     let settings = tuned["settings"].as_str().unwrap_or_default();
     std::fs::write(&saved, settings)?;
     let mut ways: Vec<(String, Case)> =
-        vec![("as it starts".into(), case.clone()), ("saved".into(), case.clone())];
-    ways.push(("nothing wrong".into(), start.cured.clone()));
+        vec![(START.into(), case.clone()), ("nothing wrong".into(), start.cured.clone())];
     let places = Places::default();
     for remedy in remedies(case, false).into_iter().filter(is_tunable) {
         ways.push((remedy.to_string(), remedy.applied(case, &places)));
     }
+    let beside = Beside::Nobody;
     for round in 0..ROUNDS {
         for (name, case) in &ways {
-            let from = (name == "saved").then_some(saved.as_path());
-            journal.measured(seed, &format!("{name} #{round}"), || {
-                Ok(json!(run(bench, case, size, from.map_or(Beside::Nobody, Beside::Settings))?))
-            })?;
+            journal
+                .measured(seed, &format!("{name} #{round}"), || Ok(json!(run(bench, case, size, beside)?)))?;
         }
     }
-    // Disturbances make a run longer, so the shortest run counts.
-    let shortest = |journal: &Journal, name: &str| {
-        let times = (0..ROUNDS).filter_map(|round| journal.get(seed, &format!("{name} #{round}"))?.as_f64());
-        times.min_by(f64::total_cmp)
-    };
-    let others = ways.iter().filter(|(name, _)| name != "saved");
-    let best = others.filter_map(|(name, of)| Some((shortest(journal, name)?, name.clone(), of)));
-    let Some((best, way, of)) = best.min_by(|a, b| a.0.total_cmp(&b.0)) else { return Ok(None) };
-    for round in 0..FURTHER {
-        for (name, case, from) in [("saved", case, Some(saved.as_path())), (way.as_str(), of, None)] {
-            journal.measured(seed, &format!("{name} again #{round}"), || {
-                Ok(json!(run(bench, case, size, from.map_or(Beside::Nobody, Beside::Settings))?))
-            })?;
-        }
-    }
-    let again = |name: &str| {
-        let times = (0..FURTHER).filter_map(|n| journal.get(seed, &format!("{name} again #{n}"))?.as_f64());
+    let times = |journal: &Journal, name: &str, rounds: usize| -> Vec<f64> {
+        let times = (0..rounds).filter_map(|round| journal.get(seed, &format!("{name} #{round}"))?.as_f64());
         let mut times: Vec<f64> = times.collect();
         times.sort_by(f64::total_cmp);
-        times.get(times.len() / 2).copied()
+        times
     };
-    let first = shortest(journal, "as it starts");
-    let (Some(first), Some(reached), Some(again)) = (first, again("saved"), again(&way)) else {
+    // Disturbances make a short run longer, so the shortest one counts.
+    let shortest = |name: &str| times(journal, name, ROUNDS).first().copied().unwrap_or(f64::INFINITY);
+    let mut best: Vec<(String, Case)> = ways.iter().filter(|(name, _)| name != START).cloned().collect();
+    best.sort_by(|a, b| shortest(&a.0).total_cmp(&shortest(&b.0)));
+    best.truncate(COMPARED);
+    best.push(ways.swap_remove(0));
+    let longer = Size { records: ((size.rate * COMPARED_S) as u64).clamp(size.records, 2_000_000), ..size };
+    let long = |name: &str| format!("{name}, long");
+    for round in 0..FURTHER {
+        journal.measured(seed, &format!("{} #{round}", long("saved")), || {
+            Ok(json!(run(bench, case, longer, Beside::Settings(&saved))?))
+        })?;
+        for (name, case) in &best {
+            journal.measured(seed, &format!("{} #{round}", long(name)), || {
+                Ok(json!(run(bench, case, longer, beside)?))
+            })?;
+        }
+    }
+    let median = |name: &str| times(journal, &long(name), FURTHER).get(FURTHER / 2).copied();
+    let compared = best.iter().filter_map(|(name, _)| Some((median(name)?, name.clone())));
+    let (Some(first), Some(reached), Some((best, way))) =
+        (median(START), median("saved"), compared.min_by(|a, b| a.0.total_cmp(&b.0)))
+    else {
         return Ok(None);
     };
     let (whole, kept) = (untouched / seconds, settings_text(settings));
-    Ok(Some(Row { kept, whole, best: first / best, reached: again / reached, way }))
+    Ok(Some(Row { kept, whole, best: first / best, reached: best / reached, way }))
 }
 
 /// What runs beside the network.
