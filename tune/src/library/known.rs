@@ -18,6 +18,8 @@ const OURS: [(&str, &str); 3] = [
 const DECLARED: [&str; 1] = [include_str!("../../packs/libc.toml")];
 /// The area that packs about libraries state.
 const AREA: &str = "library";
+/// The helpers that an action can name as its gatekeeper.
+pub(super) const GATEKEEPERS: [&str; 1] = ["pvm-hoster"];
 /// The measures of each process, with the names that packs use and their units.
 pub(super) const FIELDS: [(&str, &str); 7] = [
     ("process.descriptors", ""),
@@ -92,6 +94,13 @@ pub fn read(file: &str, text: &str) -> Result<Pack, BadPack> {
         Some(Problem::new(declared.span.clone(), wrong))
     };
     let mut problems: Vec<Problem> = pack.declares.iter().filter_map(undeclared).collect();
+    for name in pack.actions.iter().filter_map(|action| action.gatekeeper.as_ref()) {
+        if !GATEKEEPERS.contains(&name.text.as_str()) {
+            let known = GATEKEEPERS.join("`, `");
+            let wrong = format!("no gatekeeper is called `{}`: there is `{known}`", name.text);
+            problems.push(Problem::new(name.span.clone(), wrong));
+        }
+    }
     problems.extend(missing.into_iter().map(|message| Problem::new(0..0, message)));
     if problems.is_empty() { Ok(pack) } else { Err(bad(problems)) }
 }

@@ -1,6 +1,7 @@
 //! One process that uses the library: figures about its calls, the present values of its points, and what is
 //! needed to take changes back.
 
+use std::path::Path;
 use std::process::Command;
 
 use thalweg_attach::{Argument, Attachment, Figures, Form, Function, Histogram, Options, Wish};
@@ -9,6 +10,7 @@ use thalweg_space::Clock;
 
 use super::calls::{WAIT, function, line, make};
 use super::known::Row;
+use super::session::Way;
 
 /// A function of the library whose calls are measured.
 struct Watched {
@@ -44,6 +46,8 @@ pub(super) enum NoTarget {
 /// A process that the tuner has attached to.
 pub(super) struct Target {
     pub(super) pid: i32,
+    /// The way to the process's gatekeeper.
+    pub(super) way: Way,
     attachment: Attachment,
     module: String,
     watched: Vec<Watched>,
@@ -62,6 +66,7 @@ impl Target {
         let module = identified(&attachment, pack)?;
         let mut target = Target {
             pid,
+            way: Way::default(),
             attachment,
             module,
             watched: Vec::new(),
@@ -296,6 +301,38 @@ impl Target {
         state.value = Some(former);
         self.leave_note(pack);
         Ok(())
+    }
+
+    /// Whether the tuner has changed a point, and has not restored it.
+    pub(super) fn is_changed(&self, point: usize) -> bool {
+        self.points[point].former.is_some()
+    }
+
+    /// Whether a measured function was called in the last window.
+    pub(super) fn has_calls(&self, pack: &Pack) -> bool {
+        pack.probes.iter().any(|probe| self.row.0[probe.calls] > 0.0)
+    }
+
+    /// Whether the function with an argument that was restored has been called since; true of other points.
+    pub(super) fn has_begun_anew(&mut self, pack: &Pack, point: usize) -> bool {
+        let Some(By::Argument { function, .. }) = pack.points[point].lever.as_ref().map(|lever| &lever.by)
+        else {
+            return true;
+        };
+        let watched = self.watched.iter().find(|watched| watched.function.name == *function);
+        let calls = |watched: &Watched| self.attachment.figures(watched.index).map_or(0, |now| now.calls);
+        watched.is_none_or(|watched| calls(watched) > 0)
+    }
+
+    /// The file of the library.
+    pub(super) fn library(&self) -> &Path {
+        let is_it = |module: &&thalweg_attach::Module| module.short() == self.module;
+        self.attachment
+            .modules()
+            .all()
+            .iter()
+            .find(is_it)
+            .map_or(Path::new(""), |module| Path::new(&module.path))
     }
 
     /// Replaces an argument in the calls of a function, or lets the program's own argument pass again.

@@ -1,6 +1,7 @@
 //! A virtual machine of PVM with a folder of its own, in which two tasks play ping-pong.
 
 use std::io::{BufRead, BufReader, Read};
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -12,6 +13,17 @@ const ROOT: &str = "/usr/lib/pvm3";
 /// file.
 pub(crate) const PROGRAMS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../tune/tests/programs");
 const WAIT: Duration = Duration::from_secs(20);
+/// What the tests use as remote shell: it starts the daemon of another host on this machine, with a folder of
+/// its own, and makes its line that of a host of another architecture.
+const FOREIGN: &str = "#!/bin/sh
+shift
+mkdir -p \"$FOREIGN\"
+export PVM_TMP=\"$FOREIGN\"
+sh -c \"$*\" 2>>\"$FOREIGN/errors\" | sed -u 's/arch<[^>]*>/arch<FOREIGN>/; s/dsig<[^>]*>/dsig<7>/'
+";
+/// The addresses of the virtual machine and of the other host: PVM lets no host join one at 127.0.0.1.
+const OWN: &str = "127.0.0.2";
+pub(crate) const OTHER: &str = "127.0.0.3";
 
 /// Prints why a test is skipped.
 pub(crate) fn skipped(why: &str) {
@@ -31,6 +43,7 @@ fn environment(command: &mut Command, folder: &Path) {
         .env("PVM_TMP", folder)
         .env("PVM_ALLOW_ROOT", "1")
         .env("PVM_ARCH", "LINUX64");
+    command.env("PVM_RSH", folder.join("foreign-host")).env("FOREIGN", folder.join("foreign"));
     command.env_remove("PVMSOCK").env("HOME", folder);
 }
 
@@ -47,8 +60,11 @@ impl Machine {
         if !compiled(&source, &program) {
             return None;
         }
+        let shell = folder.path().join("foreign-host");
+        std::fs::write(&shell, FOREIGN).expect("a file");
+        std::fs::set_permissions(&shell, std::fs::Permissions::from_mode(0o755)).expect("a program");
         let mut command = Command::new(daemon);
-        command.arg("-n127.0.0.1").stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        command.arg(format!("-n{OWN}")).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         environment(&mut command, folder.path());
         let daemon = command.process_group(0).spawn().ok()?;
         let machine = Machine { folder, daemon, program };
@@ -79,6 +95,14 @@ impl Machine {
         self.started(&program, arguments)
     }
 
+    /// Starts a program in which hosts of another architecture join as often as `rounds` says.
+    #[allow(dead_code, reason = "not every test that has this module lets hosts join")]
+    pub(crate) fn joining(&self, rounds: usize) -> Run {
+        let program = self.folder.path().join("thalweg-pingjoin");
+        assert!(compiled(&Path::new(PROGRAMS).join("joining.c"), &program), "the program is compiled");
+        self.started(&program, &[OTHER, &rounds.to_string()])
+    }
+
     fn started(&self, program: &Path, arguments: &[&str]) -> Run {
         let before = processes_of(program);
         let mut command = Command::new(program);
@@ -86,8 +110,8 @@ impl Machine {
         let mut run = Run::of(command.args(arguments));
         let first = run.processes[0];
         let is_new = |pid: &i32| *pid != first && !before.contains(pid);
-        let other = processes_of(program).into_iter().find(is_new);
-        run.processes.push(other.expect("a second task"));
+        run.processes.extend(processes_of(program).into_iter().filter(is_new));
+        assert!(run.processes.len() > 1, "a second task");
         run
     }
 }
@@ -103,6 +127,15 @@ impl Drop for Machine {
     fn drop(&mut self) {
         let _ = self.daemon.kill();
         let _ = self.daemon.wait();
+        // The daemon of another host is no child of this process.
+        let folder = self.folder.path().join("foreign").into_os_string().into_encoded_bytes();
+        let is_ours = |pid: &i32| {
+            let known = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+            known.split(|byte| *byte == 0).any(|of| of.strip_prefix(b"PVM_TMP=") == Some(&folder[..]))
+        };
+        for pid in processes_of(&Path::new(ROOT).join("lib/pvmd")).into_iter().filter(is_ours) {
+            let _ = Command::new("kill").args(["-9", &pid.to_string()]).status();
+        }
     }
 }
 
@@ -148,6 +181,14 @@ impl Run {
             String::from_utf8_lossy(&maps).contains("thalweg-attach")
         };
         self.processes.iter().any(has)
+    }
+
+    /// The next line of the program's output; empty at its end.
+    #[allow(dead_code, reason = "not every test that has this module reads lines")]
+    pub(crate) fn line(&mut self) -> String {
+        let mut line = String::new();
+        self.output.read_line(&mut line).expect("a line");
+        line.trim_end().to_owned()
     }
 
     /// Ends the program, if possible, and waits for its end; returns whether all data that it received were

@@ -1,0 +1,339 @@
+//! The hoster: a process that is the task of PVM by which hosts join a virtual machine, and which holds a host
+//! of another architecture back until nobody sends raw messages any more.
+//!
+//! PVM's daemon asks the hoster to start the daemons of hosts that join, and admits a host when the hoster
+//! answers. A daemon that was started prints a line with the signature of its data (`dsig<…>`). If that is
+//! not the signature of this host, the hoster asks the tuner, which made this process, to admit the host, and
+//! answers the daemon only after the tuner has done so.
+
+mod pvm;
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::time::{Duration, Instant};
+
+use super::found;
+use pvm::{Host, Request, Task};
+
+/// The lines of a hoster: it is registered; hosts of other architectures wait; what it was asked for last is
+/// done; it cannot be the hoster, for the reason that follows; something that users should know follows.
+pub(super) const READY: &str = "ready";
+pub(super) const WAITS: &str = "waits";
+pub(super) const DONE: &str = "done";
+pub(super) const REFUSED: &str = "refused";
+pub(super) const NOTE: &str = "note";
+/// The line that admits the hosts that wait.
+pub(super) const ADMIT: &str = "admit";
+
+/// How often the hoster looks whether the tuner has ended.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+/// How long to wait until another hoster, such as that of a tuner that has just ended, has gone.
+const OTHER_HOSTER: Duration = Duration::from_secs(3);
+/// How long a daemon may take to start, a host may wait for the tuner, and a host may take until it is a part
+/// of the virtual machine.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// How long to wait after hosts have joined without this hoster, so that all of the machine knows them.
+const SETTLE: Duration = Duration::from_secs(2);
+/// The result of a host whose daemon did not start.
+const NOT_STARTED: &str = "PvmCantStart";
+/// The name of the file of PVM's daemon, and the folder in which a daemon notes its address by default.
+const DAEMON: &str = "pvmd";
+const FOLDER: &str = "/tmp";
+
+/// The daemon of PVM, on this machine, of a task's virtual machine.
+pub(super) fn daemon_of(task: i32) -> Result<i32, String> {
+    let user = user_of(task).ok_or("the task has ended")?;
+    let machine = machine_of(task);
+    let is_it = |pid: &i32| {
+        is_daemon(*pid)
+            && user_of(*pid) == Some(user)
+            && machine_of(*pid) == machine
+            && !found::parent(*pid).is_some_and(is_daemon)
+    };
+    found::processes().into_iter().find(is_it).ok_or_else(|| {
+        "no daemon of its virtual machine runs on this machine, so it is not known when hosts join".to_owned()
+    })
+}
+
+/// Completes the command of a hoster for the virtual machine of a task and its daemon.
+pub(super) fn command(mut command: Command, task: i32, daemon: i32, library: &Path) -> Command {
+    command.arg(library).arg(daemon.to_string());
+    // The daemon's environment decides how remote hosts are reached.
+    command.env_clear().envs(environment(daemon));
+    let own = std::fs::metadata("/proc/self").map(|known| known.uid());
+    if let Some((user, group)) = user_of(task).filter(|(user, _)| own.is_ok_and(|own| own != *user)) {
+        std::os::unix::process::CommandExt::gid(&mut command, group);
+        std::os::unix::process::CommandExt::uid(&mut command, user);
+    }
+    command
+}
+
+fn is_daemon(pid: i32) -> bool {
+    let program = std::fs::read_link(format!("/proc/{pid}/exe"));
+    program.is_ok_and(|path| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(DAEMON)))
+}
+
+fn user_of(pid: i32) -> Option<(u32, u32)> {
+    std::fs::metadata(format!("/proc/{pid}")).ok().map(|known| (known.uid(), known.gid()))
+}
+
+fn environment(pid: i32) -> Vec<(String, String)> {
+    let text = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+    let text = String::from_utf8_lossy(&text);
+    text.split('\0').filter_map(|line| line.split_once('=')).map(|(a, b)| (a.into(), b.into())).collect()
+}
+
+/// By what a virtual machine is known among those of a user: the folder of its daemon's files, and its number.
+fn machine_of(pid: i32) -> (String, String) {
+    let of = environment(pid);
+    let value = |name: &str| of.iter().find(|(known, _)| known == name).map(|(_, value)| value.clone());
+    (value("PVM_TMP").unwrap_or_else(|| FOLDER.to_owned()), value("PVM_VMID").unwrap_or_default())
+}
+
+/// Is the hoster of a virtual machine of PVM, until `orders` end and no process is attached to any more. The
+/// other end of `orders` and `lines` is a tuner. `library` is PVM's library, and `daemon` the process number
+/// of the daemon.
+///
+/// # Errors
+/// Fails when PVM's library cannot be loaded, or its daemon takes no hoster or has ended; a line has the
+/// reason.
+pub fn hoster(
+    library: &Path,
+    daemon: i32,
+    orders: impl Read + Send + 'static,
+    lines: impl Write,
+) -> Result<(), String> {
+    let tuner = std::os::unix::process::parent_id();
+    let mut hoster = Hoster { orders: read_lines(orders), lines, tuner, is_alone: false };
+    let result = hoster.run(library, daemon);
+    if let Err(why) = &result {
+        hoster.say(&format!("{REFUSED} {why}"));
+    }
+    result
+}
+
+struct Hoster<W> {
+    orders: Receiver<String>,
+    lines: W,
+    /// The number of the tuner's process.
+    tuner: u32,
+    /// Whether the tuner has ended.
+    is_alone: bool,
+}
+
+impl<W: Write> Hoster<W> {
+    fn run(&mut self, library: &Path, daemon: i32) -> Result<(), String> {
+        let task = Task::of(library)?;
+        let begin = Instant::now();
+        while !task.register()? {
+            if begin.elapsed() > OTHER_HOSTER {
+                return Err("another program already starts the hosts that join".to_owned());
+            }
+            std::thread::sleep(LOOK_EVERY);
+        }
+        // Before a hoster is registered, a child of the daemon starts hosts.
+        let is_joining = || found::children(daemon).into_iter().any(is_daemon);
+        if is_joining() {
+            while is_joining() && begin.elapsed() < PATIENCE {
+                std::thread::sleep(LOOK_EVERY);
+            }
+            std::thread::sleep(SETTLE);
+        }
+        self.say(READY);
+        while !self.is_alone {
+            if let Some(request) = task.request(LOOK_EVERY)? {
+                self.start(&task, &request)?;
+            }
+            self.order(Duration::ZERO);
+        }
+        wait_for_guards(self.tuner);
+        // Requests that have come meanwhile are answered, and those that come later are not for this process.
+        while let Some(request) = task.request(Duration::ZERO)? {
+            self.start(&task, &request)?;
+        }
+        task.leave();
+        Ok(())
+    }
+
+    /// Starts the daemons of hosts, has those of other architectures admitted, and answers.
+    fn start(&mut self, task: &Task, request: &Request) -> Result<(), String> {
+        let shell = task.shell();
+        let started: Vec<_> = request.hosts.iter().map(|host| started(&shell, host)).collect();
+        let mut results: Vec<(i32, String)> = Vec::new();
+        let begin = Instant::now();
+        for (host, line) in request.hosts.iter().zip(started) {
+            let line = line.recv_timeout(PATIENCE.saturating_sub(begin.elapsed()));
+            let line = line.unwrap_or_else(|_| Err("it has not answered".to_owned())).unwrap_or_else(|why| {
+                self.say(&format!("{NOTE} host {} did not start: {why}", host.address));
+                NOT_STARTED.to_owned()
+            });
+            results.push((host.id, line));
+        }
+        let known = task.hosts()?;
+        let is_foreign = |line: &str| is_of_another_architecture(line, &known);
+        let foreign: Vec<&str> = (request.hosts.iter().zip(&results))
+            .filter(|(_, (_, line))| is_foreign(line))
+            .map(|(host, _)| host.address.as_str())
+            .collect();
+        if foreign.is_empty() {
+            return task.answer(request, &results);
+        }
+        self.say(&format!("{WAITS} {}", foreign.join(", ")));
+        if !self.is_admitted() {
+            for (_, line) in results.iter_mut().filter(|(_, line)| is_foreign(line)) {
+                NOT_STARTED.clone_into(line);
+            }
+        }
+        task.answer(request, &results)?;
+        let joins = |(_, line): &&(i32, String)| line.starts_with("ddpro");
+        let begin = Instant::now();
+        while begin.elapsed() < PATIENCE {
+            let known = task.hosts()?;
+            let is_known = |id: i32| known.iter().any(|(other, _)| *other == id);
+            if results.iter().filter(joins).all(|(id, _)| is_known(*id)) {
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        self.say(DONE);
+        Ok(())
+    }
+
+    /// Waits until the tuner admits the hosts that wait, or has ended and left nothing behind.
+    fn is_admitted(&mut self) -> bool {
+        let begin = Instant::now();
+        while !self.is_alone && begin.elapsed() < PATIENCE {
+            if self.order(LOOK_EVERY).is_some_and(|order| order == ADMIT) {
+                return true;
+            }
+        }
+        self.is_alone && wait_for_guards(self.tuner)
+    }
+
+    /// The next order of the tuner, if one comes within this time.
+    fn order(&mut self, wait: Duration) -> Option<String> {
+        match self.orders.recv_timeout(wait) {
+            Ok(order) => Some(order),
+            Err(RecvTimeoutError::Timeout) => None,
+            Err(RecvTimeoutError::Disconnected) => {
+                self.is_alone = true;
+                None
+            }
+        }
+    }
+
+    fn say(&mut self, line: &str) {
+        // A tuner that has ended reads nothing; `is_alone` is about that.
+        let _ = writeln!(self.lines, "{line}").and_then(|()| self.lines.flush());
+    }
+}
+
+/// Waits until the guards of a tuner that has ended have put everything back. Returns whether that is so.
+fn wait_for_guards(tuner: u32) -> bool {
+    let is_left = |attached: thalweg_attach::Attached| {
+        attached.maker.is_none_or(|maker| maker.pid.cast_unsigned() == tuner)
+    };
+    let begin = Instant::now();
+    while thalweg_attach::attached().into_iter().any(is_left) {
+        if begin.elapsed() > PATIENCE {
+            return false;
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    true
+}
+
+/// Whether the line of a daemon that was started says that its host has another architecture than the hosts
+/// of the virtual machine. A line without a signature is that of an older PVM, so nothing is known.
+fn is_of_another_architecture(line: &str, hosts: &[(i32, i32)]) -> bool {
+    let signature = || line.split_once("dsig<")?.1.split('>').next()?.parse::<i32>().ok();
+    line.starts_with("ddpro") && {
+        let signature = signature();
+        hosts.is_empty() || hosts.iter().any(|(_, known)| Some(*known) != signature)
+    }
+}
+
+/// Starts the daemon of a host; its line, or the reason why there is none, comes through the channel.
+fn started(shell: &str, host: &Host) -> Receiver<Result<String, String>> {
+    let (sender, receiver) = channel();
+    let (shell, host) = (shell.to_owned(), host.clone());
+    let start = move || {
+        if let Err(why) = start_by_shell(&shell, &host, &sender) {
+            // The hoster has given up if it does not receive.
+            let _ = sender.send(Err(why));
+        }
+    };
+    // Without a thread the sender is dropped, and the host counts as not started.
+    let _ = std::thread::Builder::new().spawn(start);
+    receiver
+}
+
+fn start_by_shell(shell: &str, host: &Host, sender: &Sender<Result<String, String>>) -> Result<(), String> {
+    if !host.options.is_empty() {
+        let options = &host.options;
+        return Err(format!("`so={options}` needs a terminal, which a tuner has not: add the host before"));
+    }
+    let mut command = Command::new(shell);
+    match host.address.split_once('@') {
+        Some((user, name)) => command.args([name, "-l", user]),
+        None => command.arg(&host.address),
+    };
+    command.arg(&host.command).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().map_err(|error| format!("cannot start {shell}: {error}"))?;
+    if let Some(input) = child.stdin.as_mut().filter(|_| !host.machine.is_empty()) {
+        let _ = writeln!(input, "PVM_VMID={}", host.machine);
+    }
+    let errors = child.stderr.take().map(read_lines);
+    let lines = child.stdout.take().into_iter().flat_map(|out| BufReader::new(out.take(1 << 16)).lines());
+    let mut lines = lines.map_while(Result::ok);
+    let line = lines.find(|line| line.starts_with("ddpro") || line.starts_with("Pvm"));
+    let line = line.ok_or_else(|| {
+        let errors = errors.iter().flat_map(|errors| errors.iter());
+        errors.last().unwrap_or_else(|| format!("{shell} ended without a daemon"))
+    });
+    // The hoster has given up if it does not receive.
+    let _ = sender.send(line);
+    // The remote shell may run on until the daemon has closed its output.
+    let _ = child.wait();
+    Ok(())
+}
+
+/// The lines that are read from `input`, in a thread of their own.
+fn read_lines(input: impl Read + Send + 'static) -> Receiver<String> {
+    let (sender, receiver) = channel();
+    let read = move || {
+        for line in BufReader::new(input).lines().map_while(Result::ok) {
+            if sender.send(line).is_err() {
+                return;
+            }
+        }
+    };
+    // Without a thread the sender is dropped, which is as if the tuner had ended.
+    let _ = std::thread::Builder::new().spawn(read);
+    receiver
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_daemon_says_which_architecture_it_has() {
+        let line = |signature: &str| format!("ddpro<2316> arch<X> ip<7f000003:a1b2> mtu<4096>{signature}");
+        let hosts = [(0x40000, 4_230_209)];
+        assert!(!is_of_another_architecture(&line(" dsig<4230209>"), &hosts));
+        assert!(is_of_another_architecture(&line(" dsig<7>"), &hosts));
+        assert!(is_of_another_architecture(&line(""), &hosts), "nothing is known of it");
+        assert!(!is_of_another_architecture("PvmDupHost", &hosts), "it does not join");
+        assert!(is_of_another_architecture(&line(" dsig<7>"), &[(1, 7), (2, 8)]), "one of two differs");
+    }
+
+    #[test]
+    fn a_task_without_a_daemon_has_no_hoster() {
+        let own = std::process::id().cast_signed();
+        assert!(daemon_of(own).is_err_and(|why| why.contains("no daemon")));
+    }
+}
