@@ -200,8 +200,8 @@ impl Session<'_, '_> {
             if slow.elapsed() > LOOK_EVERY {
                 slow = Instant::now();
                 self.find()?;
-                self.targets.iter_mut().for_each(|target| target.look_slowly(self.library.pack));
                 self.put_back_rest();
+                self.targets.iter_mut().for_each(|target| target.look_slowly(self.library.pack));
             }
             self.drop_ended();
             if self.targets.is_empty() {
@@ -293,6 +293,7 @@ impl Session<'_, '_> {
             if target.look(pack, seconds).is_err() {
                 continue;
             }
+            target.end_window(pack);
             let measured = pack.measured(&target.row);
             let rate = pack.progress.as_ref().map_or(f64::NAN, |progress| progress.number(&measured));
             // A pack computes rates per nanosecond.
@@ -455,7 +456,7 @@ impl Session<'_, '_> {
             }
             for target in &mut self.targets {
                 // In a process without calls, the next attempt would be in vain, too.
-                if target.is_changed(number) && target.has_calls(pack) {
+                if target.is_changed(number) && target.has_calls {
                     let _ = target.undo(pack, number);
                 }
             }

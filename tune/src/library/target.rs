@@ -46,6 +46,8 @@ pub(super) enum NoTarget {
 /// A process that the tuner has attached to.
 pub(super) struct Target {
     pub(super) pid: i32,
+    /// Whether a measured function was called since the last [`Target::look_slowly`].
+    pub(super) has_calls: bool,
     /// The way to the process's gatekeeper.
     pub(super) way: Way,
     attachment: Attachment,
@@ -66,6 +68,7 @@ impl Target {
         let module = identified(&attachment, pack)?;
         let mut target = Target {
             pid,
+            has_calls: true,
             way: Way::default(),
             attachment,
             module,
@@ -199,15 +202,18 @@ impl Target {
     }
 
     /// Makes the expensive readings: the process's limits, the pack's readings, and points with values that
-    /// are not known yet.
+    /// are not known yet. In a process without calls no thread would make the readings' calls, so nothing is
+    /// known of it.
     pub(super) fn look_slowly(&mut self, pack: &Pack) {
         let (pid, row) = (self.pid, &mut self.row.0);
         row[0] = std::fs::read_dir(format!("/proc/{pid}/fd")).map_or(f64::NAN, |list| list.count() as f64);
         row[1] = limit(pid, "Max open files").unwrap_or(f64::NAN);
         row[2] = status(pid, "VmRSS").map_or(f64::NAN, |kib| kib * 1024.0);
         row[3] = status(pid, "Threads").unwrap_or(f64::NAN);
+        let mut is_reached = std::mem::take(&mut self.has_calls);
         for reading in &pack.readings {
-            self.row.0[reading.field] = self.get(&reading.get).map_or(f64::NAN, |value| value as f64);
+            let value = self.get_if(&mut is_reached, &reading.get);
+            self.row.0[reading.field] = value.map_or(f64::NAN, |value| value as f64);
         }
         for number in 0..pack.points.len() {
             let Some(lever) = &pack.points[number].lever else { continue };
@@ -219,13 +225,20 @@ impl Target {
                 self.points[number].value = lever.default;
                 continue;
             }
-            let Ok(value) = self.get(get) else { continue };
+            let Some(value) = self.get_if(&mut is_reached, get) else { continue };
             let state = &mut self.points[number];
             state.value = Some(value as f64);
             if lever.default.is_some_and(|default| default != value as f64) {
                 state.chosen = Some(format!("process {pid} has set it to {value} itself"));
             }
         }
+    }
+
+    /// A value that is read by calls, if a thread comes by; after a first attempt in vain there is no other.
+    fn get_if(&mut self, is_reached: &mut bool, get: &Get) -> Option<i64> {
+        let value = if *is_reached { self.get(get).ok() } else { None };
+        *is_reached &= value.is_some();
+        value
     }
 
     fn get(&mut self, get: &Get) -> Result<i64, String> {
@@ -308,9 +321,9 @@ impl Target {
         self.points[point].former.is_some()
     }
 
-    /// Whether a measured function was called in the last window.
-    pub(super) fn has_calls(&self, pack: &Pack) -> bool {
-        pack.probes.iter().any(|probe| self.row.0[probe.calls] > 0.0)
+    /// Ends a window, of which everything was read.
+    pub(super) fn end_window(&mut self, pack: &Pack) {
+        self.has_calls |= pack.probes.iter().any(|probe| self.row.0[probe.calls] > 0.0);
     }
 
     /// Whether the function with an argument that was restored has been called since; true of other points.

@@ -30,6 +30,10 @@ pub(crate) fn skipped(why: &str) {
     eprintln!("skipped: {why}");
 }
 
+/// The encoding of messages that every architecture can read (XDR), as PVM has it.
+#[allow(dead_code, reason = "not every test that has this module lets hosts join")]
+pub(crate) const READABLE: &str = "268435456 268435456";
+
 /// A PVM daemon that lives as long as this value.
 pub(crate) struct Machine {
     folder: tempfile::TempDir,
@@ -44,7 +48,8 @@ fn environment(command: &mut Command, folder: &Path) {
         .env("PVM_ALLOW_ROOT", "1")
         .env("PVM_ARCH", "LINUX64");
     command.env("PVM_RSH", folder.join("foreign-host")).env("FOREIGN", folder.join("foreign"));
-    command.env_remove("PVMSOCK").env("HOME", folder);
+    // Debian installs PVM's examples among all programs.
+    command.env("PVM_PATH", "/usr/bin").env_remove("PVMSOCK").env("HOME", folder);
 }
 
 impl Machine {
@@ -87,6 +92,37 @@ impl Machine {
         self.started(&self.program, arguments)
     }
 
+    /// A command that runs in this virtual machine.
+    #[allow(dead_code, reason = "not every test that has this module runs other programs")]
+    pub(crate) fn command(&self, program: &str) -> Command {
+        let mut command = Command::new(program);
+        environment(&mut command, self.folder.path());
+        command
+    }
+
+    /// The process of the daemon.
+    #[allow(dead_code, reason = "not every test that has this module follows the daemon's children")]
+    pub(crate) fn daemon(&self) -> i32 {
+        self.daemon.id().cast_signed()
+    }
+
+    /// Whether the daemon of the other host was started.
+    #[allow(dead_code, reason = "not every test that has this module lets hosts join")]
+    pub(crate) fn has_other_host(&self) -> bool {
+        !self.other_daemons().is_empty()
+    }
+
+    fn other_daemons(&self) -> Vec<i32> {
+        let folder = self.folder.path().join("foreign").into_os_string().into_encoded_bytes();
+        let is_ours = |pid: &i32| {
+            let known = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+            known.split(|byte| *byte == 0).any(|of| of.strip_prefix(b"PVM_TMP=") == Some(&folder[..]))
+        };
+        let program = Path::new(ROOT).join("lib/pvmd");
+        let program = program.canonicalize().unwrap_or(program);
+        processes_of(&program).into_iter().filter(is_ours).collect()
+    }
+
     /// Starts an integer sort of two tasks with these arguments, and waits until it has begun.
     #[allow(dead_code, reason = "not every test that has this module sorts")]
     pub(crate) fn sort(&self, arguments: &[&str]) -> Run {
@@ -97,10 +133,10 @@ impl Machine {
 
     /// Starts a program in which hosts of another architecture join as often as `rounds` says.
     #[allow(dead_code, reason = "not every test that has this module lets hosts join")]
-    pub(crate) fn joining(&self, rounds: usize) -> Run {
+    pub(crate) fn joining(&self, rounds: usize, more: &[&str]) -> Run {
         let program = self.folder.path().join("thalweg-pingjoin");
         assert!(compiled(&Path::new(PROGRAMS).join("joining.c"), &program), "the program is compiled");
-        self.started(&program, &[OTHER, &rounds.to_string()])
+        self.started(&program, &[&[OTHER, &rounds.to_string()][..], more].concat())
     }
 
     fn started(&self, program: &Path, arguments: &[&str]) -> Run {
@@ -128,12 +164,7 @@ impl Drop for Machine {
         let _ = self.daemon.kill();
         let _ = self.daemon.wait();
         // The daemon of another host is no child of this process.
-        let folder = self.folder.path().join("foreign").into_os_string().into_encoded_bytes();
-        let is_ours = |pid: &i32| {
-            let known = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
-            known.split(|byte| *byte == 0).any(|of| of.strip_prefix(b"PVM_TMP=") == Some(&folder[..]))
-        };
-        for pid in processes_of(&Path::new(ROOT).join("lib/pvmd")).into_iter().filter(is_ours) {
+        for pid in self.other_daemons() {
             let _ = Command::new("kill").args(["-9", &pid.to_string()]).status();
         }
     }
@@ -191,10 +222,15 @@ impl Run {
         line.trim_end().to_owned()
     }
 
+    /// Lets the program end, or go on if it waits.
+    pub(crate) fn stop(&self) {
+        std::fs::write(self.stop.path().join("stop"), "").expect("a file");
+    }
+
     /// Ends the program, if possible, and waits for its end; returns whether all data that it received were
     /// right.
     pub(crate) fn ended_well(&mut self) -> bool {
-        std::fs::write(self.stop.path().join("stop"), "").expect("a file");
+        self.stop();
         let lines: Vec<String> = self.output.by_ref().lines().map_while(Result::ok).collect();
         self.child.wait().is_ok_and(|status| status.success())
             && lines.last().is_some_and(|line| line == "done")

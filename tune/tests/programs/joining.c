@@ -1,7 +1,8 @@
-/* Hosts join a virtual machine of PVM while tasks send each other ints: joining HOST ROUNDS. In each round the
- * first task waits until its messages are raw, adds the host, starts a task there, and sends it a message, as
- * does another task that never stopped sending. The receiver reports in which encodings the two messages came.
- * Each line of output has the number of the round and the two encodings. */
+/* Hosts join a virtual machine of PVM while tasks send each other ints: joining HOST ROUNDS [wait]. In each
+ * round the first task waits until its messages are raw, and with `wait` until the file that the variable STOP
+ * names comes into being. It prints a line of the round's number and two zeros, adds the host, starts a task
+ * there, and sends it a message, as does another task that never stopped sending. The receiver reports in which
+ * encodings the two messages came. The next line has the number of the round and the two encodings. */
 #include <pvm3.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -88,10 +89,13 @@ static int started(char *path, char *role, char *host) {
     return task;
 }
 
+/* Whether the first task may go on. */
+static int may_go_on(int waits) { return !waits || (getenv("STOP") && !access(getenv("STOP"), F_OK)); }
+
 /* Plays ping-pong until `seen` messages in a row were begun raw. */
-static void play_until_raw(int partner, int seen) {
+static void play_until_raw(int partner, int seen, int waits) {
     double begin = now();
-    for (int raw = 0; raw < seen;) {
+    for (int raw = 0; raw < seen || !may_go_on(waits);) {
         int encoding = begin_message();
         raw = encoding == XDR ? 0 : raw + 1;
         pvm_pkint(array, COUNT, 1);
@@ -104,11 +108,13 @@ static void play_until_raw(int partner, int seen) {
     }
 }
 
-static void play_round(int round, char *path, char *host, int partner, int busy) {
+static void play_round(int round, int waits, char *path, char *host, int partner, int busy) {
     int code = 0, count, kinds, encodings[2];
     struct pvmhostinfo *hosts;
     /* In some rounds the tuner still tries the encoding then, and in some it has kept it. */
-    play_until_raw(partner, 20 + round * 977 % 2000);
+    play_until_raw(partner, 20 + round * 2399 % 7000, waits);
+    printf("%d 0 0\n", round);
+    fflush(stdout);
     if (pvm_addhosts(&host, 1, &code) != 1 || code < 0) {
         printf("the host does not join: %d\n", code);
         exit(1);
@@ -147,7 +153,7 @@ int main(int c, char **v) {
     receive(busy, READY);
     puts("0 0 0");
     fflush(stdout);
-    for (int round = 1; round <= atoi(v[2]); round++) play_round(round, path, v[1], partner, busy);
+    for (int round = 1; round <= atoi(v[2]); round++) play_round(round, c > 3, path, v[1], partner, busy);
     pvm_initsend(PvmDataDefault);
     pvm_send(partner, END);
     pvm_send(busy, END);

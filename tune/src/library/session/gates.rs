@@ -138,7 +138,10 @@ impl Session<'_, '_> {
                     hoster::WAITS => self.let_pass(gate, rest),
                     hoster::DONE => {
                         let pack = self.library.pack;
-                        self.targets.iter_mut().for_each(|target| target.look_slowly(pack));
+                        self.targets.iter_mut().for_each(|target| {
+                            target.has_calls = true;
+                            target.look_slowly(pack);
+                        });
                         self.gates[gate].state = State::Kept;
                     }
                     hoster::NOTE => (self.report)(&LibraryProgress::Noted(rest)),
