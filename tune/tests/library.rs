@@ -133,6 +133,15 @@ fn the_fragment_size_follows_the_phases() {
     // For each change of the message size and each task, the tuner sets the fragments at most once.
     assert!(count <= 2 * sizes.len(), "{count}: {:?}", seen.decisions);
     assert!(count >= 2 || !seen.has(What::Kept, "pvm.fragment"), "{:?}", seen.decisions);
+    // Once fragments were kept, they grow within a second after messages have grown.
+    let first = seen.decisions.iter().find(set).map_or(f64::INFINITY, |(at, ..)| *at);
+    for bytes in [400_000.0, 4_000_000.0] {
+        let has_begun = |(at, most): &&(f64, f64)| *at > first && *most >= bytes / 4.0;
+        let Some((begin, _)) = seen.ints.iter().find(has_begun) else { continue };
+        let next = seen.decisions.iter().filter(set).find(|(at, ..)| at >= begin);
+        let after = next.map_or(f64::INFINITY, |(at, ..)| at - begin);
+        assert!(after <= 1.0, "after {after} s for {bytes} B: {:?}", seen.decisions);
+    }
     assert!(run.ended_well());
 }
 

@@ -27,6 +27,8 @@ pub(super) const REFUSED: &str = "refused";
 pub(super) const NOTE: &str = "note";
 /// The line that admits the hosts that wait.
 pub(super) const ADMIT: &str = "admit";
+/// The line of a tuner that ends, after it has put everything back.
+pub(super) const LEAVE: &str = "leave";
 
 /// How often the hoster looks whether the tuner has ended.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
@@ -107,7 +109,7 @@ pub fn hoster(
     lines: impl Write,
 ) -> Result<(), String> {
     let tuner = std::os::unix::process::parent_id();
-    let mut hoster = Hoster { orders: read_lines(orders), lines, tuner, is_alone: false };
+    let mut hoster = Hoster { orders: read_lines(orders), lines, tuner, is_alone: false, is_released: false };
     let result = hoster.run(library, daemon);
     if let Err(why) = &result {
         hoster.say(&format!("{REFUSED} {why}"));
@@ -120,8 +122,10 @@ struct Hoster<W> {
     lines: W,
     /// The number of the tuner's process.
     tuner: u32,
-    /// Whether the tuner has ended.
+    /// Whether the tuner has ended, perhaps because it was killed.
     is_alone: bool,
+    /// Whether the tuner has put everything back, and ends.
+    is_released: bool,
 }
 
 impl<W: Write> Hoster<W> {
@@ -143,13 +147,13 @@ impl<W: Write> Hoster<W> {
             std::thread::sleep(SETTLE);
         }
         self.say(READY);
-        while !self.is_alone {
+        while !self.is_alone && !self.is_released {
             if let Some(request) = task.request(LOOK_EVERY)? {
                 self.start(&task, &request)?;
             }
             self.order(Duration::ZERO);
         }
-        wait_for_guards(self.tuner);
+        self.is_clear();
         // Requests that have come meanwhile are answered, and those that come later are not for this process.
         while let Some(request) = task.request(Duration::ZERO)? {
             self.start(&task, &request)?;
@@ -205,18 +209,26 @@ impl<W: Write> Hoster<W> {
     /// Waits until the tuner admits the hosts that wait, or has ended and left nothing behind.
     fn is_admitted(&mut self) -> bool {
         let begin = Instant::now();
-        while !self.is_alone && begin.elapsed() < PATIENCE {
+        while !self.is_alone && !self.is_released && begin.elapsed() < PATIENCE {
             if self.order(LOOK_EVERY).is_some_and(|order| order == ADMIT) {
                 return true;
             }
         }
-        self.is_alone && wait_for_guards(self.tuner)
+        self.is_clear()
+    }
+
+    /// Whether the tuner has ended, and it or its guards have put everything back, for which this waits.
+    fn is_clear(&self) -> bool {
+        self.is_released || self.is_alone && wait_for_guards(self.tuner)
     }
 
     /// The next order of the tuner, if one comes within this time.
     fn order(&mut self, wait: Duration) -> Option<String> {
         match self.orders.recv_timeout(wait) {
-            Ok(order) => Some(order),
+            Ok(order) => {
+                self.is_released |= order == LEAVE;
+                Some(order)
+            }
             Err(RecvTimeoutError::Timeout) => None,
             Err(RecvTimeoutError::Disconnected) => {
                 self.is_alone = true;

@@ -213,6 +213,16 @@ mod tests {
     }
 
     #[test]
+    fn a_gatekeeper_has_to_be_known() {
+        let text = ours("pvm").expect("ours").replace("\"pvm-hoster\"", "\"pvm-host\"");
+        let bad = read("pvm.toml", &text).expect_err("there is none of this name");
+        assert_eq!(text[bad.problems[0].span.clone()], *"\"pvm-host\"");
+        assert!(bad.to_string().contains("`pvm-hoster`"), "{bad}");
+        let text = text.replace("gatekeeper = \"pvm-host\"", "gatekeeper = 1");
+        assert!(read("pvm.toml", &text).is_err());
+    }
+
+    #[test]
     fn what_a_pack_lacks_is_reported() {
         let text =
             "format = 1\nname = \"x\"\nabout = \"y\"\narea = \"network\"\n[[point]]\nsetting = \"p\"\n";

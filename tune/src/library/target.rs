@@ -3,12 +3,13 @@
 
 use std::path::Path;
 use std::process::Command;
+use std::time::Duration;
 
 use thalweg_attach::{Argument, Attachment, Figures, Form, Function, Histogram, Options, Wish};
 use thalweg_pack::{By, Call, Get, Kept, Pack, Point};
 use thalweg_space::Clock;
 
-use super::calls::{WAIT, function, line, make};
+use super::calls::{END_WAIT, WAIT, function, line, make};
 use super::known::Row;
 use super::session::Way;
 
@@ -46,6 +47,8 @@ pub(super) enum NoTarget {
 /// A process that the tuner has attached to.
 pub(super) struct Target {
     pub(super) pid: i32,
+    /// How long a call may wait for a thread.
+    wait: Duration,
     /// Whether a measured function was called since the last [`Target::look_slowly`].
     pub(super) has_calls: bool,
     /// The way to the process's gatekeeper.
@@ -68,6 +71,7 @@ impl Target {
         let module = identified(&attachment, pack)?;
         let mut target = Target {
             pid,
+            wait: WAIT,
             has_calls: true,
             way: Way::default(),
             attachment,
@@ -242,7 +246,7 @@ impl Target {
     }
 
     fn get(&mut self, get: &Get) -> Result<i64, String> {
-        let came = make(&mut self.attachment, &self.module, (&get.calls, &get.at), 0, WAIT)?;
+        let came = make(&mut self.attachment, &self.module, (&get.calls, &get.at), 0, self.wait)?;
         came.value(&self.attachment, get.word.as_ref())
     }
 
@@ -292,7 +296,7 @@ impl Target {
         at: &[String],
         value: f64,
     ) -> Result<(), String> {
-        make(&mut self.attachment, &self.module, (calls, at), value as i64, WAIT)?;
+        make(&mut self.attachment, &self.module, (calls, at), value as i64, self.wait)?;
         let name = choosing(&pack.points[point]).map(|(name, ..)| name);
         let own = calls.iter().filter(|call| Some(call.function.as_str()) == name).count();
         self.points[point].own += own as u64;
@@ -387,6 +391,7 @@ impl Target {
 
     /// Takes everything back, or, if `keeps`, everything except values that were set by calls.
     pub(super) fn end(mut self, pack: &Pack, keeps: bool) -> Result<(), String> {
+        self.wait = END_WAIT;
         let mut failed = Vec::new();
         if keeps {
             self.attachment.note("");

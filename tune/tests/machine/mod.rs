@@ -76,7 +76,11 @@ impl Machine {
         let begin = Instant::now();
         let is_ready = || {
             let list = std::fs::read_dir(machine.folder.path()).expect("a folder");
-            list.flatten().any(|entry| entry.file_name().to_string_lossy().starts_with("pvmd."))
+            // The daemon makes the file before it writes its address there.
+            let is_written = |entry: &std::fs::DirEntry| entry.metadata().is_ok_and(|known| known.len() > 0);
+            list.flatten()
+                .filter(is_written)
+                .any(|entry| entry.file_name().to_string_lossy().starts_with("pvmd."))
         };
         while !is_ready() {
             if begin.elapsed() > WAIT {

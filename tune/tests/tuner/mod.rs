@@ -15,6 +15,8 @@ pub(crate) struct Seen {
     pub(crate) refused: Vec<String>,
     /// For each window of a process, the process and the number of decisions made before the window.
     pub(crate) windows: Vec<(i32, usize)>,
+    /// For each window with packed ints, its end and the size of the largest array.
+    pub(crate) ints: Vec<(f64, f64)>,
 }
 
 impl Seen {
@@ -82,10 +84,12 @@ pub(crate) fn tune_for(
             eprintln!("refused {why}");
             seen.borrow_mut().refused.push((*why).to_owned());
         }
-        LibraryProgress::Window(pid, ..) => {
+        LibraryProgress::Window(pid, at, fields) => {
             let mut seen = seen.borrow_mut();
             let decisions = seen.decisions.len();
             seen.windows.push((*pid, decisions));
+            let most = fields.iter().find(|(name, _)| *name == "ints.items.most");
+            seen.ints.extend(most.map(|(_, most)| (*at, *most)));
         }
         LibraryProgress::Noted(text) => eprintln!("{text}"),
         LibraryProgress::Attached(_) => {}

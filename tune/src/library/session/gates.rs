@@ -44,8 +44,10 @@ enum State {
 
 impl Drop for Gate {
     fn drop(&mut self) {
-        // The end of its orders makes the gatekeeper end.
-        self.orders = None;
+        // The gatekeeper ends now. A killed tuner leaves out this line, and the gatekeeper waits for the guards.
+        if let Some(mut orders) = self.orders.take() {
+            let _ = writeln!(orders, "{}", hoster::LEAVE);
+        }
         let begin = Instant::now();
         while begin.elapsed() < END && matches!(self.child.try_wait(), Ok(None)) {
             std::thread::sleep(LOOK_EVERY);
@@ -68,7 +70,11 @@ pub(in crate::library) enum Way {
 impl Session<'_, '_> {
     /// Starts the gatekeeper of the target with this index, unless it is there.
     pub(super) fn guard_gate(&mut self, target: usize) {
-        let is_needed = self.library.pack.actions.iter().any(|action| action.gatekeeper.is_some());
+        let is_needed = |action: &Action| match &action.change {
+            Change::Setting { point, .. } => action.gatekeeper.is_some() && !self.is_pinned(*point),
+            Change::Command { .. } => false,
+        };
+        let is_needed = self.library.pack.actions.iter().any(is_needed);
         if !is_needed || self.library.advise {
             return;
         }
