@@ -8,14 +8,14 @@
 
 mod pvm;
 
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{Read, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
-use std::process::{Command, Stdio};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use super::found;
+use super::lines::{Lines, Next};
 use pvm::{Host, Request, Task};
 
 /// The lines of a hoster: it is registered; hosts of other architectures wait; what it was asked for last is
@@ -39,6 +39,9 @@ const OTHER_HOSTER: Duration = Duration::from_secs(3);
 const PATIENCE: Duration = Duration::from_secs(60);
 /// How long to wait after hosts have joined without this hoster, so that all of the machine knows them.
 const SETTLE: Duration = Duration::from_secs(2);
+/// The variables by which a hoster knows the process number of PVM's daemon, and PVM's library.
+const DAEMON_NUMBER: &str = "HOSTER_OF";
+const LIBRARY: &str = "HOSTER_LIBRARY";
 /// The result of a host whose daemon did not start.
 const NOT_STARTED: &str = "PvmCantStart";
 /// The name of the file of PVM's daemon, and the folder in which a daemon notes its address by default.
@@ -62,9 +65,9 @@ pub(super) fn daemon_of(task: i32) -> Result<i32, String> {
 
 /// Completes the command of a hoster for the virtual machine of a task and its daemon.
 pub(super) fn command(mut command: Command, task: i32, daemon: i32, library: &Path) -> Command {
-    command.arg(library).arg(daemon.to_string());
     // The daemon's environment decides how remote hosts are reached.
     command.env_clear().envs(environment(daemon));
+    command.env(DAEMON_NUMBER, daemon.to_string()).env(LIBRARY, library);
     let own = std::fs::metadata("/proc/self").map(|known| known.uid());
     if let Some((user, group)) = user_of(task).filter(|(user, _)| own.is_ok_and(|own| own != *user)) {
         std::os::unix::process::CommandExt::gid(&mut command, group);
@@ -96,39 +99,47 @@ fn machine_of(pid: i32) -> (String, String) {
 }
 
 /// Is the hoster of a virtual machine of PVM, until `orders` end and no process is attached to any more. The
-/// other end of `orders` and `lines` is a tuner. `library` is PVM's library, and `daemon` the process number
-/// of the daemon.
+/// other end of `orders` and `lines` is a tuner, which has set the variables that name the daemon and its
+/// library.
 ///
 /// # Errors
 /// Fails when PVM's library cannot be loaded, or its daemon takes no hoster or has ended; a line has the
 /// reason.
-pub fn hoster(
-    library: &Path,
-    daemon: i32,
-    orders: impl Read + Send + 'static,
-    lines: impl Write,
-) -> Result<(), String> {
+pub fn hoster(orders: Box<dyn Read + Send>, lines: Box<dyn Write>) -> Result<(), String> {
+    let daemon = std::env::var(DAEMON_NUMBER).ok().and_then(|number| number.parse().ok());
+    let (Some(daemon), Some(library)) = (daemon, std::env::var_os(LIBRARY)) else {
+        return Err(format!("only a tuner can start a hoster: it sets {DAEMON_NUMBER} and {LIBRARY}"));
+    };
     let tuner = std::os::unix::process::parent_id();
-    let mut hoster = Hoster { orders: read_lines(orders), lines, tuner, is_alone: false, is_released: false };
-    let result = hoster.run(library, daemon);
+    let mut hoster = Hoster {
+        orders: Lines::of(orders),
+        lines,
+        tuner,
+        shells: Vec::new(),
+        is_alone: false,
+        is_released: false,
+    };
+    let result = hoster.run(Path::new(&library), daemon);
     if let Err(why) = &result {
         hoster.say(&format!("{REFUSED} {why}"));
     }
     result
 }
 
-struct Hoster<W> {
-    orders: Receiver<String>,
-    lines: W,
+struct Hoster {
+    orders: Lines,
+    lines: Box<dyn Write>,
     /// The number of the tuner's process.
     tuner: u32,
+    /// Remote shells that may still run, because the daemons that they started have their output open.
+    shells: Vec<Child>,
     /// Whether the tuner has ended, perhaps because it was killed.
     is_alone: bool,
     /// Whether the tuner has put everything back, and ends.
     is_released: bool,
 }
 
-impl<W: Write> Hoster<W> {
+impl Hoster {
     fn run(&mut self, library: &Path, daemon: i32) -> Result<(), String> {
         let task = Task::of(library)?;
         let begin = Instant::now();
@@ -152,6 +163,7 @@ impl<W: Write> Hoster<W> {
                 self.start(&task, &request)?;
             }
             self.order(Duration::ZERO);
+            self.shells.retain_mut(|shell| matches!(shell.try_wait(), Ok(None)));
         }
         self.is_clear();
         // Requests that have come meanwhile are answered, and those that come later are not for this process.
@@ -165,15 +177,20 @@ impl<W: Write> Hoster<W> {
     /// Starts the daemons of hosts, has those of other architectures admitted, and answers.
     fn start(&mut self, task: &Task, request: &Request) -> Result<(), String> {
         let shell = task.shell();
-        let started: Vec<_> = request.hosts.iter().map(|host| started(&shell, host)).collect();
+        let started: Vec<_> = request.hosts.iter().map(|host| Started::of(&shell, host)).collect();
         let mut results: Vec<(i32, String)> = Vec::new();
         let begin = Instant::now();
-        for (host, line) in request.hosts.iter().zip(started) {
-            let line = line.recv_timeout(PATIENCE.saturating_sub(begin.elapsed()));
-            let line = line.unwrap_or_else(|_| Err("it has not answered".to_owned())).unwrap_or_else(|why| {
-                self.say(&format!("{NOTE} host {} did not start: {why}", host.address));
-                NOT_STARTED.to_owned()
-            });
+        for (host, started) in request.hosts.iter().zip(started) {
+            let line = match started.and_then(|started| started.line(begin)) {
+                Ok((line, shell)) => {
+                    self.shells.push(shell);
+                    line
+                }
+                Err(why) => {
+                    self.say(&format!("{NOTE} host {} did not start: {why}", host.address));
+                    NOT_STARTED.to_owned()
+                }
+            };
             results.push((host.id, line));
         }
         let known = task.hosts()?;
@@ -224,13 +241,13 @@ impl<W: Write> Hoster<W> {
 
     /// The next order of the tuner, if one comes within this time.
     fn order(&mut self, wait: Duration) -> Option<String> {
-        match self.orders.recv_timeout(wait) {
-            Ok(order) => {
+        match self.orders.next(wait) {
+            Next::Line(order) => {
                 self.is_released |= order == LEAVE;
                 Some(order)
             }
-            Err(RecvTimeoutError::Timeout) => None,
-            Err(RecvTimeoutError::Disconnected) => {
+            Next::Nothing => None,
+            Next::End => {
                 self.is_alone = true;
                 None
             }
@@ -268,64 +285,62 @@ fn is_of_another_architecture(line: &str, hosts: &[(i32, i32)]) -> bool {
     }
 }
 
-/// Starts the daemon of a host; its line, or the reason why there is none, comes through the channel.
-fn started(shell: &str, host: &Host) -> Receiver<Result<String, String>> {
-    let (sender, receiver) = channel();
-    let (shell, host) = (shell.to_owned(), host.clone());
-    let start = move || {
-        if let Err(why) = start_by_shell(&shell, &host, &sender) {
-            // The hoster has given up if it does not receive.
-            let _ = sender.send(Err(why));
+/// The remote shell that starts the daemon of a host.
+struct Started {
+    shell: Child,
+    lines: Lines,
+    errors: Lines,
+}
+
+impl Started {
+    fn of(shell: &str, host: &Host) -> Result<Started, String> {
+        if !host.options.is_empty() {
+            let options = &host.options;
+            return Err(format!(
+                "`so={options}` needs a terminal, which a tuner has not: add the host before"
+            ));
         }
-    };
-    // Without a thread the sender is dropped, and the host counts as not started.
-    let _ = std::thread::Builder::new().spawn(start);
-    receiver
-}
-
-fn start_by_shell(shell: &str, host: &Host, sender: &Sender<Result<String, String>>) -> Result<(), String> {
-    if !host.options.is_empty() {
-        let options = &host.options;
-        return Err(format!("`so={options}` needs a terminal, which a tuner has not: add the host before"));
+        let mut command = Command::new(shell);
+        match host.address.split_once('@') {
+            Some((user, name)) => command.args([name, "-l", user]),
+            None => command.arg(&host.address),
+        };
+        command.arg(&host.command).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().map_err(|error| format!("cannot start {shell}: {error}"))?;
+        if let Some(input) = child.stdin.as_mut().filter(|_| !host.machine.is_empty()) {
+            let _ = writeln!(input, "PVM_VMID={}", host.machine);
+        }
+        match (child.stdout.take(), child.stderr.take()) {
+            (Some(lines), Some(errors)) => Ok(Started {
+                lines: Lines::of(Box::new(lines)),
+                errors: Lines::of(Box::new(errors)),
+                shell: child,
+            }),
+            _ => Err(format!("{shell} has no output")),
+        }
     }
-    let mut command = Command::new(shell);
-    match host.address.split_once('@') {
-        Some((user, name)) => command.args([name, "-l", user]),
-        None => command.arg(&host.address),
-    };
-    command.arg(&host.command).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mut child = command.spawn().map_err(|error| format!("cannot start {shell}: {error}"))?;
-    if let Some(input) = child.stdin.as_mut().filter(|_| !host.machine.is_empty()) {
-        let _ = writeln!(input, "PVM_VMID={}", host.machine);
-    }
-    let errors = child.stderr.take().map(read_lines);
-    let lines = child.stdout.take().into_iter().flat_map(|out| BufReader::new(out.take(1 << 16)).lines());
-    let mut lines = lines.map_while(Result::ok);
-    let line = lines.find(|line| line.starts_with("ddpro") || line.starts_with("Pvm"));
-    let line = line.ok_or_else(|| {
-        let errors = errors.iter().flat_map(|errors| errors.iter());
-        errors.last().unwrap_or_else(|| format!("{shell} ended without a daemon"))
-    });
-    // The hoster has given up if it does not receive.
-    let _ = sender.send(line);
-    // The remote shell may run on until the daemon has closed its output.
-    let _ = child.wait();
-    Ok(())
-}
 
-/// The lines that are read from `input`, in a thread of their own.
-fn read_lines(input: impl Read + Send + 'static) -> Receiver<String> {
-    let (sender, receiver) = channel();
-    let read = move || {
-        for line in BufReader::new(input).lines().map_while(Result::ok) {
-            if sender.send(line).is_err() {
-                return;
+    /// The line of the daemon, or the name of an error that it prints, and the shell; waits until `PATIENCE`
+    /// after `begin`.
+    fn line(mut self, begin: Instant) -> Result<(String, Child), String> {
+        let mut last = "it printed nothing".to_owned();
+        loop {
+            match self.lines.next(PATIENCE.saturating_sub(begin.elapsed())) {
+                Next::Line(line) if line.starts_with("ddpro") || line.starts_with("Pvm") => {
+                    return Ok((line, self.shell));
+                }
+                Next::Line(line) => last = line,
+                Next::Nothing => return Err("it did not answer".to_owned()),
+                Next::End => break,
             }
         }
-    };
-    // Without a thread the sender is dropped, which is as if the tuner had ended.
-    let _ = std::thread::Builder::new().spawn(read);
-    receiver
+        while let Next::Line(line) = self.errors.next(LOOK_EVERY) {
+            last = line;
+        }
+        let _ = self.shell.kill();
+        let _ = self.shell.wait();
+        Err(last)
+    }
 }
 
 #[cfg(test)]

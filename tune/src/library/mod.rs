@@ -13,6 +13,7 @@ mod calls;
 mod found;
 mod hoster;
 mod known;
+mod lines;
 mod order;
 mod session;
 mod target;

@@ -70,7 +70,7 @@ pub struct Library<'l> {
     /// [`put_back`](super::put_back).
     pub guard: &'l dyn Fn() -> Option<Command>,
     /// Makes the command of a gatekeeper, which is a process that has to call
-    /// [`hoster`](super::hoster()) with its two arguments, its input and its output.
+    /// [`hoster`](super::hoster()) with its input and its output.
     pub helper: &'l dyn Fn() -> Option<Command>,
     /// Where [`Order`]s of users arrive; if `None`, the session takes no orders.
     pub orders: Option<RefCell<Mailbox>>,

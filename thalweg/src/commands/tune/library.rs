@@ -39,17 +39,9 @@ pub(super) struct OfLibrary {
     record: Option<PathBuf>,
 }
 
-/// The arguments of the helper by which hosts join a virtual machine of PVM; only this program starts it.
-#[derive(clap::Args)]
-pub(crate) struct Hoster {
-    library: PathBuf,
-    daemon: i32,
-}
-
 /// Starts hosts that join a virtual machine of PVM, until the tuner that made this process has ended.
-pub(crate) fn host(arguments: &Hoster) -> Result<(), Failure> {
-    let (orders, lines) = (std::io::stdin(), std::io::stdout());
-    hoster(&arguments.library, arguments.daemon, orders, lines).map_err(Failure::Usage)
+pub(crate) fn host() -> Result<(), Failure> {
+    hoster(Box::new(std::io::stdin()), Box::new(std::io::stdout())).map_err(Failure::Usage)
 }
 
 fn hoster_command() -> Option<Command> {

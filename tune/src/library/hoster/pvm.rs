@@ -2,11 +2,10 @@
 //! library and calls its functions.
 #![allow(unsafe_code)]
 
-use std::ffi::{CStr, CString, c_char, c_int};
+use std::ffi::{CStr, CString, c_char, c_int, c_void};
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::time::Duration;
-
-use libloading::Library;
 
 /// PVM's options: how errors are reported, and whether messages between tasks and daemons may be sent.
 const AUTO_ERR: c_int = 3;
@@ -52,28 +51,76 @@ struct Interval {
     microseconds: i64,
 }
 
+// The functions of the C library by which libraries are loaded.
+unsafe extern "C" {
+    fn dlopen(path: *const c_char, how: c_int) -> *mut c_void;
+    fn dlsym(library: *mut c_void, name: *const c_char) -> *mut c_void;
+}
+/// All symbols of a library are bound when it is loaded.
+const NOW: c_int = 2;
+
 type Plain = unsafe extern "C" fn() -> c_int;
 type OfTwo = unsafe extern "C" fn(c_int, c_int) -> c_int;
 type OfInts = unsafe extern "C" fn(*mut c_int, c_int, c_int) -> c_int;
+type Receive = unsafe extern "C" fn(c_int, c_int, *mut Interval) -> c_int;
+type Begin = unsafe extern "C" fn(c_int) -> c_int;
+type PackText = unsafe extern "C" fn(*const c_char) -> c_int;
+type UnpackText = unsafe extern "C" fn(*mut c_char) -> c_int;
+type Hosts = unsafe extern "C" fn(*mut c_int, *mut c_int, *mut *mut HostInfo) -> c_int;
+type Shell = unsafe extern "C" fn() -> *const c_char;
 type OfInfo = unsafe extern "C" fn(c_int, *mut Info) -> c_int;
 
 /// A task of PVM, which this process has become.
 pub(super) struct Task {
     leave: Plain,
     register: Plain,
-    receive: unsafe extern "C" fn(c_int, c_int, *mut Interval) -> c_int,
+    receive: Receive,
     send: OfTwo,
-    begin: unsafe extern "C" fn(c_int) -> c_int,
+    begin: Begin,
     pack_ints: OfInts,
-    pack_text: unsafe extern "C" fn(*const c_char) -> c_int,
+    pack_text: PackText,
     unpack_ints: OfInts,
-    unpack_text: unsafe extern "C" fn(*mut c_char) -> c_int,
+    unpack_text: UnpackText,
     info: OfInfo,
     set_info: OfInfo,
-    hosts: unsafe extern "C" fn(*mut c_int, *mut c_int, *mut *mut HostInfo) -> c_int,
-    shell: unsafe extern "C" fn() -> *const c_char,
-    /// The code of the functions.
-    _library: Library,
+    hosts: Hosts,
+    shell: Shell,
+}
+
+/// The names of the functions of PVM's library that [`Task::of`] takes, in its order.
+const NAMES: [&CStr; 15] = [
+    c"pvm_mytid",
+    c"pvm_setopt",
+    c"pvm_exit",
+    c"pvm_reg_hoster",
+    c"pvm_trecv",
+    c"pvm_send",
+    c"pvm_initsend",
+    c"pvm_pkint",
+    c"pvm_pkstr",
+    c"pvm_upkint",
+    c"pvm_upkstr",
+    c"pvm_getminfo",
+    c"pvm_setminfo",
+    c"pvm_config",
+    c"pvmgetrsh",
+];
+
+/// The addresses of the functions, in a library that is loaded for the rest of the process.
+fn functions(path: &Path) -> Result<[*mut c_void; NAMES.len()], String> {
+    let file = CString::new(path.as_os_str().as_bytes()).unwrap_or_default();
+    // SAFETY: the initialisation of PVM's library has no requirements, and the texts end with zeros.
+    let found = unsafe {
+        let library = dlopen(file.as_ptr(), NOW);
+        if library.is_null() {
+            return Err(format!("{} cannot be loaded", path.display()));
+        }
+        NAMES.map(|name| dlsym(library, name.as_ptr()))
+    };
+    match found.iter().position(|address| address.is_null()) {
+        None => Ok(found),
+        Some(at) => Err(format!("{} has no function `{}`", path.display(), NAMES[at].to_string_lossy())),
+    }
 }
 
 /// A host that the daemon wants to be started.
@@ -101,38 +148,36 @@ pub(super) struct Request {
 impl Task {
     /// Becomes a task of the virtual machine that the environment names.
     pub(super) fn of(path: &Path) -> Result<Task, String> {
-        let wrong = |error: libloading::Error| format!("{}: {error}", path.display());
-        // SAFETY: the initialisation of PVM's library has no requirements. The names are those of functions
-        // with these types in PVM 3.4, and the functions are called only as long as the library is loaded.
-        let task = unsafe {
-            let library = Library::new(path).map_err(wrong)?;
-            Task {
-                leave: *library.get(b"pvm_exit").map_err(wrong)?,
-                register: *library.get(b"pvm_reg_hoster").map_err(wrong)?,
-                receive: *library.get(b"pvm_trecv").map_err(wrong)?,
-                send: *library.get(b"pvm_send").map_err(wrong)?,
-                begin: *library.get(b"pvm_initsend").map_err(wrong)?,
-                pack_ints: *library.get(b"pvm_pkint").map_err(wrong)?,
-                pack_text: *library.get(b"pvm_pkstr").map_err(wrong)?,
-                unpack_ints: *library.get(b"pvm_upkint").map_err(wrong)?,
-                unpack_text: *library.get(b"pvm_upkstr").map_err(wrong)?,
-                info: *library.get(b"pvm_getminfo").map_err(wrong)?,
-                set_info: *library.get(b"pvm_setminfo").map_err(wrong)?,
-                hosts: *library.get(b"pvm_config").map_err(wrong)?,
-                shell: *library.get(b"pvmgetrsh").map_err(wrong)?,
-                _library: library,
-            }
-        };
-        // SAFETY: these functions access no memory of this process.
-        let own = unsafe {
-            let name: Plain = *task._library.get(b"pvm_mytid").map_err(wrong)?;
-            let set: OfTwo = *task._library.get(b"pvm_setopt").map_err(wrong)?;
+        let [own, set, rest @ ..] = functions(path)?;
+        let [leave, register, receive, send, begin, pack_ints, pack_text, rest @ ..] = rest;
+        let [unpack_ints, unpack_text, info, set_info, hosts, shell] = rest;
+        // SAFETY: in PVM 3.4 the functions of these names have these types. They stay, since the library is
+        // never unloaded. `pvm_mytid` and `pvm_setopt` access no memory of this process.
+        unsafe {
+            let own: Plain = std::mem::transmute::<*mut c_void, Plain>(own);
+            let set: OfTwo = std::mem::transmute::<*mut c_void, OfTwo>(set);
             set(AUTO_ERR, 0);
-            let own = name();
+            let own = own();
+            if own < 0 {
+                return Err(format!("PVM's daemon cannot be reached (error {own})"));
+            }
             set(RESERVED_TAGS, 1);
-            own
-        };
-        if own < 0 { Err(format!("PVM's daemon cannot be reached (error {own})")) } else { Ok(task) }
+            Ok(Task {
+                leave: std::mem::transmute::<*mut c_void, Plain>(leave),
+                register: std::mem::transmute::<*mut c_void, Plain>(register),
+                receive: std::mem::transmute::<*mut c_void, Receive>(receive),
+                send: std::mem::transmute::<*mut c_void, OfTwo>(send),
+                begin: std::mem::transmute::<*mut c_void, Begin>(begin),
+                pack_ints: std::mem::transmute::<*mut c_void, OfInts>(pack_ints),
+                pack_text: std::mem::transmute::<*mut c_void, PackText>(pack_text),
+                unpack_ints: std::mem::transmute::<*mut c_void, OfInts>(unpack_ints),
+                unpack_text: std::mem::transmute::<*mut c_void, UnpackText>(unpack_text),
+                info: std::mem::transmute::<*mut c_void, OfInfo>(info),
+                set_info: std::mem::transmute::<*mut c_void, OfInfo>(set_info),
+                hosts: std::mem::transmute::<*mut c_void, Hosts>(hosts),
+                shell: std::mem::transmute::<*mut c_void, Shell>(shell),
+            })
+        }
     }
 
     /// Becomes the hoster; returns `false` if another task is it.

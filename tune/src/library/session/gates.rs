@@ -1,10 +1,9 @@
 //! Gatekeepers: helper processes by which something has to pass that does not go together with a change of the
 //! tuner. Before a gatekeeper lets it pass, the tuner takes the change back in all processes.
 
-use std::io::{BufRead, BufReader, Write};
+use std::io::Write;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, ChildStdin, Stdio};
-use std::sync::mpsc::{Receiver, TryRecvError, channel};
 use std::time::{Duration, Instant};
 
 use thalweg_pack::{Action, Change};
@@ -12,6 +11,7 @@ use thalweg_pack::{Action, Change};
 use super::{LibraryProgress, Session};
 use crate::control::What;
 use crate::library::hoster;
+use crate::library::lines::{Lines, Next};
 
 /// How long to wait until no message is left that was begun with the value that was taken back.
 const BEGUN: Duration = Duration::from_millis(500);
@@ -27,7 +27,7 @@ pub(super) struct Gate {
     of: i32,
     child: Child,
     orders: Option<ChildStdin>,
-    lines: Receiver<String>,
+    lines: Lines,
     state: State,
 }
 
@@ -96,17 +96,7 @@ impl Session<'_, '_> {
         command.process_group(0).stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut child = command.spawn().map_err(|error| format!("the helper cannot be started: {error}"))?;
         let (orders, output) = (child.stdin.take(), child.stdout.take());
-        let (sender, lines) = channel();
-        let output = output.ok_or("the helper has no output")?;
-        let read = move || {
-            for line in BufReader::new(output).lines().map_while(Result::ok) {
-                if sender.send(line).is_err() {
-                    return;
-                }
-            }
-        };
-        // Without a thread the sender is dropped, which is as if the helper had ended.
-        let _ = std::thread::Builder::new().spawn(read);
+        let lines = Lines::of(Box::new(output.ok_or("the helper has no output")?));
         self.gates.push(Gate { of, child, orders, lines, state: State::Closed });
         Ok(of)
     }
@@ -130,10 +120,10 @@ impl Session<'_, '_> {
     pub(super) fn see_gates(&mut self) {
         for gate in 0..self.gates.len() {
             loop {
-                let line = match self.gates[gate].lines.try_recv() {
-                    Ok(line) => line,
-                    Err(TryRecvError::Empty) => break,
-                    Err(TryRecvError::Disconnected) => {
+                let line = match self.gates[gate].lines.next(Duration::ZERO) {
+                    Next::Line(line) => line,
+                    Next::Nothing => break,
+                    Next::End => {
                         self.gate_has_gone(gate, "the helper that starts hosts has ended");
                         break;
                     }
@@ -171,11 +161,11 @@ impl Session<'_, '_> {
         self.gates[gate].state = State::Closed;
         let why = format!("hosts of another architecture join: {what}");
         // If a change cannot be taken back, nothing passes: the gatekeeper refuses it after a while.
-        if self.take_back_guarded(&why) {
-            if let Some(orders) = &mut self.gates[gate].orders {
-                // A gatekeeper that has gone is noticed by the end of its lines.
-                let _ = writeln!(orders, "{}", hoster::ADMIT);
-            }
+        if self.take_back_guarded(&why)
+            && let Some(orders) = &mut self.gates[gate].orders
+        {
+            // A gatekeeper that has gone is noticed by the end of its lines.
+            let _ = writeln!(orders, "{}", hoster::ADMIT);
         }
         // What the program does now is not comparable with what it did before.
         self.end_trial(&why);
