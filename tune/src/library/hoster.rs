@@ -327,6 +327,8 @@ impl Started {
         loop {
             match self.lines.next(PATIENCE.saturating_sub(begin.elapsed())) {
                 Next::Line(line) if line.starts_with("ddpro") || line.starts_with("Pvm") => {
+                    // The daemon reads its input to the end before it goes on.
+                    self.shell.stdin = None;
                     return Ok((line, self.shell));
                 }
                 Next::Line(line) => last = line,
