@@ -151,6 +151,9 @@ pub struct Action {
     pub is_trusted: bool,
     /// Whether the value follows the expression without further trials once the change was kept.
     pub follows: bool,
+    /// The name of the helper that has to run as long as the change is in force, because the helper has the
+    /// change taken back before something happens that does not go together with it.
+    pub gatekeeper: Option<Text>,
 }
 
 /// What an action changes.
@@ -590,8 +593,9 @@ impl Reader<'_, '_> {
             }
         };
         let follows = table.truth("follows");
+        let gatekeeper = table.text("gatekeeper");
         table.finish();
-        Some(Action { on: on?, change: change?, unless, gain, forbidden, is_trusted, follows })
+        Some(Action { on: on?, change: change?, unless, gain, forbidden, is_trusted, follows, gatekeeper })
     }
 
     fn change(&self, table: &Table<'_, '_>, known: &Known<'_>) -> Option<Change> {

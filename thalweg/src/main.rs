@@ -121,6 +121,9 @@ enum Command {
     /// Undo the changes that a killed `thalweg attach` has left.
     #[command(hide = true)]
     AttachGuard(commands::attach::Guard),
+    /// Start the hosts that join a virtual machine of PVM whose tasks are tuned.
+    #[command(hide = true)]
+    PvmHoster,
     /// Run a node on this machine, which runs parts of networks for `thalweg run --nodes`
     Node(commands::node::Arguments),
     /// List the nodes of the cluster: processors, load, sessions, round-trip time
@@ -203,6 +206,7 @@ fn main() -> ExitCode {
         Command::Detach(a) => commands::attach::detach(&a),
         Command::Functions(a) => commands::attach::functions(&a, terminal),
         Command::AttachGuard(a) => commands::attach::guard(&a),
+        Command::PvmHoster => commands::tune::host(),
         Command::Node(a) => commands::node::main(&a),
         Command::Nodes(a) => commands::node::nodes(&a, terminal),
         Command::Serve(a) => commands::serve::main(a),

@@ -4,7 +4,7 @@
 #[path = "../../tune/tests/machine/mod.rs"]
 mod machine;
 
-use machine::{Machine, skipped};
+use machine::{Machine, READABLE, skipped};
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -54,6 +54,57 @@ fn a_killed_tuner_leaves_nothing_changed() {
     let last = printed(&thalweg(&fragment));
     assert!(last.contains("returned 4080"), "{last}");
     assert!(!run.is_attached() && run.ended_well());
+}
+
+/// Sends a process a signal.
+fn signal(name: &str, process: u32) {
+    let status = Command::new("kill").args([name, &process.to_string()]).status();
+    assert!(status.is_ok_and(|status| status.success()), "{name}");
+}
+
+#[test]
+fn a_foreign_host_waits_for_the_guards_of_a_killed_tuner() {
+    let Some(machine) = Machine::start() else { return skipped("no PVM, or no C compiler") };
+    let spaces = tempfile::tempdir().expect("a folder");
+    let mut run = machine.joining(1, &["wait"]);
+    let processes: Vec<String> = run.processes().iter().map(i32::to_string).collect();
+    let mut tuner = Command::new(env!("CARGO_BIN_EXE_thalweg"))
+        .args(["tune", &processes.join(","), "--library", "pvm", "--forbid", "pvm.route"])
+        .env("THALWEG_SPACES", spaces.path())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("it starts");
+    let mut lines = BufReader::new(tuner.stdout.take().expect("a pipe")).lines().map_while(Result::ok);
+    assert!(lines.any(|line| line.contains("kept") && line.contains("pvm.encoding")));
+    // A tuner that is cut off answers nobody, so the host has to wait although its daemon runs.
+    signal("-STOP", tuner.id());
+    let (sender, read) = std::sync::mpsc::channel();
+    let reader = std::thread::spawn(move || {
+        run.stop();
+        while let line = run.line()
+            && !line.is_empty()
+            && sender.send(line).is_ok()
+        {}
+        run
+    });
+    let begin = Instant::now();
+    while !machine.has_other_host() {
+        assert!(begin.elapsed() < Duration::from_secs(60), "no host is started");
+        std::thread::sleep(Duration::from_millis(20));
+        if begin.elapsed().as_secs() % 5 == 4 {
+            // The tuner may have been stopped while it held the tasks.
+            signal("-CONT", tuner.id());
+            signal("-STOP", tuner.id());
+        }
+    }
+    assert_eq!(read.recv_timeout(Duration::from_secs(60)).as_deref(), Ok("1 0 0"));
+    assert!(read.recv_timeout(Duration::from_secs(2)).is_err(), "the host was admitted");
+    tuner.kill().expect("it is killed");
+    tuner.wait().expect("it is gone");
+    let line = read.recv_timeout(Duration::from_secs(60)).expect("the host is admitted");
+    assert_eq!(line, format!("1 {READABLE}"));
+    let run = reader.join().expect("a reader");
+    assert!(!run.is_attached());
 }
 
 /// The number of the decision that a line of the tuner reports: `0.8 s  #2   kept …`.

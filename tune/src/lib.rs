@@ -4,7 +4,7 @@
 //! The crate needs nothing but the measurements and settings of a run, in another process or in this one.
 //! [`mapping`] finds a worker for each task, [`Rules`] are proposals as data, [`Controller`] decides which
 //! actions to try and to keep, and [`tune`] is the loop over a live run.
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 mod action;
 mod control;

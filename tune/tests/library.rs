@@ -1,61 +1,13 @@
 //! Packs tune libraries in running programs, which are unchanged afterwards.
 
 mod machine;
+mod tuner;
 
-use machine::{Machine, skipped};
+use machine::{Machine, READABLE, skipped};
 use std::time::{Duration, Instant};
 use thalweg_tune::What;
-use thalweg_tune::library::{Library, LibraryProgress, ours, read, tune_library};
-
-/// The reports of a tuner: decisions with their times, and each process that it refused.
-#[derive(Default)]
-struct Seen {
-    decisions: Vec<(f64, What, String, String)>,
-    refused: Vec<String>,
-    /// For each window of a process, the process and the number of decisions made before the window.
-    windows: Vec<(i32, usize)>,
-}
-
-impl Seen {
-    fn has(&self, what: What, change: &str) -> bool {
-        self.decisions.iter().any(|(_, known, text, _)| *known == what && text.contains(change))
-    }
-}
-
-/// Tunes the processes until `enough` is true, for at most half a minute.
-fn tune(pack: &str, processes: Vec<i32>, enough: impl Fn(&Seen) -> bool) -> (Seen, Result<u64, String>) {
-    let pack = read("pack", pack).unwrap_or_else(|bad| panic!("{bad}"));
-    let library = Library {
-        pack: &pack,
-        processes,
-        keep: false,
-        advise: false,
-        lasts: Some(Duration::from_secs(30)),
-        pinned: Vec::new(),
-        guard: &|| None,
-        orders: None,
-    };
-    let seen = std::cell::RefCell::new(Seen::default());
-    let mut report = |progress: &LibraryProgress<'_>| match progress {
-        LibraryProgress::Decision(decision) => {
-            eprintln!("{:.2} {} {} {}", decision.at, decision.what, decision.change, decision.why);
-            let of = (decision.at, decision.what, decision.change.clone(), decision.why.clone());
-            seen.borrow_mut().decisions.push(of);
-        }
-        LibraryProgress::Refused(_, why) => {
-            eprintln!("refused {why}");
-            seen.borrow_mut().refused.push((*why).to_owned());
-        }
-        LibraryProgress::Window(pid, ..) => {
-            let mut seen = seen.borrow_mut();
-            let decisions = seen.decisions.len();
-            seen.windows.push((*pid, decisions));
-        }
-        LibraryProgress::Attached(_) => {}
-    };
-    let result = tune_library(&library, &|| enough(&seen.borrow()), &mut report);
-    (seen.into_inner(), result)
-}
+use thalweg_tune::library::ours;
+use tuner::{Seen, tune, tune_for};
 
 #[test]
 fn a_ping_pong_of_pvm_is_tuned_and_put_back() {
@@ -181,6 +133,15 @@ fn the_fragment_size_follows_the_phases() {
     // For each change of the message size and each task, the tuner sets the fragments at most once.
     assert!(count <= 2 * sizes.len(), "{count}: {:?}", seen.decisions);
     assert!(count >= 2 || !seen.has(What::Kept, "pvm.fragment"), "{:?}", seen.decisions);
+    // Once fragments were kept, they grow within a second after messages have grown.
+    let first = seen.decisions.iter().find(set).map_or(f64::INFINITY, |(at, ..)| *at);
+    for bytes in [400_000.0, 4_000_000.0] {
+        let has_begun = |(at, most): &&(f64, f64)| *at > first && *most >= bytes / 4.0;
+        let Some((begin, _)) = seen.ints.iter().find(has_begun) else { continue };
+        let next = seen.decisions.iter().filter(set).find(|(at, ..)| at >= begin);
+        let after = next.map_or(f64::INFINITY, |(at, ..)| at - begin);
+        assert!(after <= 1.0, "after {after} s for {bytes} B: {:?}", seen.decisions);
+    }
     assert!(run.ended_well());
 }
 
@@ -236,4 +197,44 @@ fn a_control_variable_of_mpi_is_tried_while_ranks_play() {
     assert!(result.is_ok(), "{result:?}");
     assert!(seen.has(What::Tried, "mpich.polls_before_yield"), "{:?}", seen.decisions);
     assert!(run.ended_well());
+}
+
+#[test]
+fn raw_encoding_is_off_before_the_first_message_to_a_foreign_host() {
+    foreign_hosts_join(3);
+}
+
+#[test]
+#[ignore = "takes minutes"]
+fn raw_encoding_is_off_before_the_first_message_to_each_of_a_hundred_foreign_hosts() {
+    foreign_hosts_join(100);
+}
+
+/// Hosts of another architecture join so often, each when messages are raw; no message to them is.
+fn foreign_hosts_join(rounds: usize) {
+    let Some(machine) = Machine::start() else { return skipped("no PVM, or no C compiler") };
+    let mut run = machine.joining(rounds, &[]);
+    let tasks = run.processes();
+    // The lines of the program are read while the tuner works.
+    let reader = std::thread::spawn(move || {
+        let lines: Vec<String> =
+            std::iter::repeat_with(|| run.line()).take_while(|line| !line.is_empty()).collect();
+        (run, lines)
+    });
+    let (seen, result) =
+        tune_for(Duration::from_secs(600), ours("pvm").expect("ours"), tasks, |_| reader.is_finished());
+    let (run, lines) = reader.join().expect("a reader");
+    assert!(result.is_ok(), "{result:?}");
+    let joined: Vec<&String> =
+        lines.iter().filter(|line| line.contains(' ') && !line.ends_with(" 0")).collect();
+    assert_eq!((joined.len(), lines.last().map(String::as_str)), (rounds, Some("done")), "{lines:?}");
+    for line in joined {
+        assert!(line.ends_with(&format!(" {READABLE}")), "a message came in another encoding: {line}");
+    }
+    // The program itself waits in each round until messages are raw.
+    let joins = |(_, what, _, why): &&(f64, What, String, String)| {
+        matches!(what, What::Undone | What::TakenBack) && why.contains(machine::OTHER)
+    };
+    assert!(seen.decisions.iter().filter(joins).count() >= rounds, "{:?}", seen.decisions);
+    assert!(!run.is_attached());
 }

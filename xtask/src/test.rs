@@ -509,6 +509,7 @@ fn attach(count: &mut Count) -> Result<()> {
 }
 
 fn tuning(count: &mut Count) -> Result<()> {
+    long_test(count, "thalweg-tune", "library")?;
     long_test(count, "thalweg", "tune_killed")
 }
 

@@ -2,7 +2,7 @@
 
 mod library;
 
-pub(crate) use library::pack as library_pack;
+pub(crate) use library::{host, pack as library_pack};
 
 use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};

@@ -9,6 +9,8 @@ use thalweg_pack::{Call, Given};
 
 /// How long a call may wait for a thread that enters one of the functions at which calls are made.
 pub(super) const WAIT: Duration = Duration::from_millis(500);
+/// How long it may wait when tuning ends, since there is no other attempt.
+pub(super) const END_WAIT: Duration = Duration::from_secs(3);
 /// How long a call that undoes a change may wait after the tuner was killed, and how long to wait until
 /// another attachment ends.
 const BACK_WAIT: Duration = Duration::from_secs(20);

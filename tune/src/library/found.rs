@@ -3,7 +3,7 @@
 use thalweg_pack::Glob;
 
 /// The processes of this machine that may be inspected.
-fn processes() -> Vec<i32> {
+pub(super) fn processes() -> Vec<i32> {
     let Ok(list) = std::fs::read_dir("/proc") else { return Vec::new() };
     let numbers = list.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok());
     let own = std::process::id().cast_signed();
@@ -20,6 +20,11 @@ pub(super) fn using(library: &Glob) -> Vec<i32> {
         })
     };
     processes().into_iter().filter(uses).collect()
+}
+
+/// The children of a process.
+pub(super) fn children(of: i32) -> Vec<i32> {
+    processes().into_iter().filter(|pid| parent(*pid) == Some(of)).collect()
 }
 
 /// The processes `of` and their descendants.
@@ -39,7 +44,8 @@ pub(super) fn with_children(of: &[i32]) -> Vec<i32> {
     found
 }
 
-fn parent(pid: i32) -> Option<i32> {
+/// The parent of a process.
+pub(super) fn parent(pid: i32) -> Option<i32> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     stat.rsplit_once(") ")?.1.split(' ').nth(1)?.parse().ok()
 }

@@ -18,6 +18,8 @@ const OURS: [(&str, &str); 3] = [
 const DECLARED: [&str; 1] = [include_str!("../../packs/libc.toml")];
 /// The area that packs about libraries state.
 const AREA: &str = "library";
+/// The helpers that an action can name as its gatekeeper.
+pub(super) const GATEKEEPERS: [&str; 1] = ["pvm-hoster"];
 /// The measures of each process, with the names that packs use and their units.
 pub(super) const FIELDS: [(&str, &str); 7] = [
     ("process.descriptors", ""),
@@ -92,6 +94,13 @@ pub fn read(file: &str, text: &str) -> Result<Pack, BadPack> {
         Some(Problem::new(declared.span.clone(), wrong))
     };
     let mut problems: Vec<Problem> = pack.declares.iter().filter_map(undeclared).collect();
+    for name in pack.actions.iter().filter_map(|action| action.gatekeeper.as_ref()) {
+        if !GATEKEEPERS.contains(&name.text.as_str()) {
+            let known = GATEKEEPERS.join("`, `");
+            let wrong = format!("no gatekeeper is called `{}`: there is `{known}`", name.text);
+            problems.push(Problem::new(name.span.clone(), wrong));
+        }
+    }
     problems.extend(missing.into_iter().map(|message| Problem::new(0..0, message)));
     if problems.is_empty() { Ok(pack) } else { Err(bad(problems)) }
 }
@@ -201,6 +210,16 @@ mod tests {
         assert_eq!(text[bad.problems[0].span.clone()], *"\"int g(mystery b)\"");
         let right = text.replace("mystery", "short");
         assert!(read("x.toml", &right).is_ok_and(|pack| pack.declares.len() == 2));
+    }
+
+    #[test]
+    fn a_gatekeeper_has_to_be_known() {
+        let text = ours("pvm").expect("ours").replace("\"pvm-hoster\"", "\"pvm-host\"");
+        let bad = read("pvm.toml", &text).expect_err("there is none of this name");
+        assert_eq!(text[bad.problems[0].span.clone()], *"\"pvm-host\"");
+        assert!(bad.to_string().contains("`pvm-hoster`"), "{bad}");
+        let text = text.replace("gatekeeper = \"pvm-host\"", "gatekeeper = 1");
+        assert!(read("pvm.toml", &text).is_err());
     }
 
     #[test]

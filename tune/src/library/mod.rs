@@ -5,17 +5,22 @@
 //! window. If a condition of the pack holds, the action is tried in all processes at once (`trial.rs`), and
 //! kept or taken back. All changes are taken back when tuning ends. Calls of the library that are necessary
 //! to take a change back are written as a note for the guard, a process that makes these calls if this
-//! process is killed ([`put_back`]).
+//! process is killed ([`put_back`]). A change that does not go together with something that may happen later
+//! needs a gatekeeper (`session/gates.rs`): a helper process by which this has to pass, such as PVM's
+//! [`hoster`] by which hosts join.
 
 mod calls;
 mod found;
+mod hoster;
 mod known;
+mod lines;
 mod order;
 mod session;
 mod target;
 mod trial;
 
 pub use calls::put_back;
+pub use hoster::hoster;
 pub use known::{Declarations, Tried, ours, read, tried};
 pub use order::{Order, is_session, session_settings};
 pub use session::{Library, LibraryProgress, tune_library};

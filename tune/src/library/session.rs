@@ -1,6 +1,8 @@
 //! The tuning loop: it attaches to processes, measures windows, and tries actions in all processes at once,
 //! and keeps or takes back what it tried.
 
+mod gates;
+
 use std::cell::RefCell;
 use std::collections::{HashMap, VecDeque};
 use std::process::Command;
@@ -16,6 +18,8 @@ use super::target::{NoTarget, Target};
 use super::trial::{Trial, Verdict};
 use crate::action::Action;
 use crate::control::{Decision, Gain, What, percent};
+use gates::Gate;
+pub(super) use gates::Way;
 
 /// The length of a window while an action is tried or looked for; the next constants are the length while no
 /// action is, and the largest length.
@@ -65,6 +69,9 @@ pub struct Library<'l> {
     /// Makes the command of a guard, which is a process that has to call [`thalweg_attach::guard`] and
     /// [`put_back`](super::put_back).
     pub guard: &'l dyn Fn() -> Option<Command>,
+    /// Makes the command of a gatekeeper, which is a process that has to call
+    /// [`hoster`](super::hoster()) with its input and its output.
+    pub helper: &'l dyn Fn() -> Option<Command>,
     /// Where [`Order`]s of users arrive; if `None`, the session takes no orders.
     pub orders: Option<RefCell<Mailbox>>,
 }
@@ -78,6 +85,8 @@ pub enum LibraryProgress<'s> {
     Attached(i32),
     /// The process cannot be tuned, for this reason.
     Refused(i32, &'s str),
+    /// A gatekeeper reports this.
+    Noted(&'s str),
     /// A window of a process was measured: the process, the seconds since the tuner began, and each field
     /// with its value.
     Window(i32, f64, &'s [(&'s str, f64)]),
@@ -112,6 +121,7 @@ struct Session<'l, 't> {
     report: &'t mut dyn FnMut(&LibraryProgress<'_>),
     begun: Instant,
     targets: Vec<Target>,
+    gates: Vec<Gate>,
     /// Processes that are not tuned, with their start times; they are not examined again.
     others: HashMap<i32, u64>,
     rates: Vec<f64>,
@@ -151,6 +161,7 @@ pub fn tune_library(
         report,
         begun: Instant::now(),
         targets: Vec::new(),
+        gates: Vec::new(),
         others: HashMap::new(),
         rates: Vec::new(),
         signatures: VecDeque::new(),
@@ -177,6 +188,7 @@ impl Session<'_, '_> {
             let begin = Instant::now();
             while begin.elapsed() < window && !stop() {
                 self.obey()?;
+                self.see_gates();
                 std::thread::sleep(Duration::from_millis(10).min(window.saturating_sub(begin.elapsed())));
             }
             if stop() {
@@ -188,6 +200,7 @@ impl Session<'_, '_> {
             if slow.elapsed() > LOOK_EVERY {
                 slow = Instant::now();
                 self.find()?;
+                self.put_back_rest();
                 self.targets.iter_mut().for_each(|target| target.look_slowly(self.library.pack));
             }
             self.drop_ended();
@@ -226,6 +239,7 @@ impl Session<'_, '_> {
             match Target::open(pid, library.pack, (library.guard)()) {
                 Ok(target) => {
                     self.targets.push(target);
+                    self.guard_gate(self.targets.len() - 1);
                     self.rates.clear();
                     (self.report)(&LibraryProgress::Attached(pid));
                 }
@@ -279,6 +293,7 @@ impl Session<'_, '_> {
             if target.look(pack, seconds).is_err() {
                 continue;
             }
+            target.end_window(pack);
             let measured = pack.measured(&target.row);
             let rate = pack.progress.as_ref().map_or(f64::NAN, |progress| progress.number(&measured));
             // A pack computes rates per nanosecond.
@@ -427,6 +442,27 @@ impl Session<'_, '_> {
         count
     }
 
+    /// Restores values that could not be restored when they had to be, because no thread came by.
+    fn put_back_rest(&mut self) {
+        let pack = self.library.pack;
+        for number in 0..pack.points.len() {
+            let sets = |action: &usize| {
+                let change = &pack.actions[*action].change;
+                matches!(change, Change::Setting { point, .. } if *point == number)
+            };
+            let is_tried = self.trial.as_ref().is_some_and(|running| running.candidate.point == number);
+            if is_tried || self.kept.iter().any(sets) {
+                continue;
+            }
+            for target in &mut self.targets {
+                // In a process without calls, the next attempt would be in vain, too.
+                if target.is_changed(number) && target.has_calls {
+                    let _ = target.undo(pack, number);
+                }
+            }
+        }
+    }
+
     /// The values that an action would set: the index of each process in which the action is due and would
     /// change the value, with that value.
     fn due(&mut self, action: usize) -> Vec<(usize, f64)> {
@@ -447,9 +483,10 @@ impl Session<'_, '_> {
             {
                 continue;
             }
-            match forbidden(pack, of, &measured) {
-                Some(why) => warnings.push(why),
-                None => values.push((number, value)),
+            match (forbidden(pack, of, &measured), self.is_kept(of, number)) {
+                (Some(why), _) | (None, Err(why)) => warnings.push(why),
+                (None, Ok(true)) => values.push((number, value)),
+                (None, Ok(false)) => {}
             }
         }
         for why in warnings {

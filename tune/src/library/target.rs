@@ -1,14 +1,17 @@
 //! One process that uses the library: figures about its calls, the present values of its points, and what is
 //! needed to take changes back.
 
+use std::path::Path;
 use std::process::Command;
+use std::time::Duration;
 
 use thalweg_attach::{Argument, Attachment, Figures, Form, Function, Histogram, Options, Wish};
 use thalweg_pack::{By, Call, Get, Kept, Pack, Point};
 use thalweg_space::Clock;
 
-use super::calls::{WAIT, function, line, make};
+use super::calls::{END_WAIT, WAIT, function, line, make};
 use super::known::Row;
+use super::session::Way;
 
 /// A function of the library whose calls are measured.
 struct Watched {
@@ -44,6 +47,12 @@ pub(super) enum NoTarget {
 /// A process that the tuner has attached to.
 pub(super) struct Target {
     pub(super) pid: i32,
+    /// How long a call may wait for a thread.
+    wait: Duration,
+    /// Whether a measured function was called since the last [`Target::look_slowly`].
+    pub(super) has_calls: bool,
+    /// The way to the process's gatekeeper.
+    pub(super) way: Way,
     attachment: Attachment,
     module: String,
     watched: Vec<Watched>,
@@ -62,6 +71,9 @@ impl Target {
         let module = identified(&attachment, pack)?;
         let mut target = Target {
             pid,
+            wait: WAIT,
+            has_calls: true,
+            way: Way::default(),
             attachment,
             module,
             watched: Vec::new(),
@@ -194,15 +206,18 @@ impl Target {
     }
 
     /// Makes the expensive readings: the process's limits, the pack's readings, and points with values that
-    /// are not known yet.
+    /// are not known yet. In a process without calls no thread would make the readings' calls, so nothing is
+    /// known of it.
     pub(super) fn look_slowly(&mut self, pack: &Pack) {
         let (pid, row) = (self.pid, &mut self.row.0);
         row[0] = std::fs::read_dir(format!("/proc/{pid}/fd")).map_or(f64::NAN, |list| list.count() as f64);
         row[1] = limit(pid, "Max open files").unwrap_or(f64::NAN);
         row[2] = status(pid, "VmRSS").map_or(f64::NAN, |kib| kib * 1024.0);
         row[3] = status(pid, "Threads").unwrap_or(f64::NAN);
+        let mut is_reached = std::mem::take(&mut self.has_calls);
         for reading in &pack.readings {
-            self.row.0[reading.field] = self.get(&reading.get).map_or(f64::NAN, |value| value as f64);
+            let value = self.get_if(&mut is_reached, &reading.get);
+            self.row.0[reading.field] = value.map_or(f64::NAN, |value| value as f64);
         }
         for number in 0..pack.points.len() {
             let Some(lever) = &pack.points[number].lever else { continue };
@@ -214,7 +229,7 @@ impl Target {
                 self.points[number].value = lever.default;
                 continue;
             }
-            let Ok(value) = self.get(get) else { continue };
+            let Some(value) = self.get_if(&mut is_reached, get) else { continue };
             let state = &mut self.points[number];
             state.value = Some(value as f64);
             if lever.default.is_some_and(|default| default != value as f64) {
@@ -223,8 +238,15 @@ impl Target {
         }
     }
 
+    /// A value that is read by calls, if a thread comes by; after a first attempt in vain there is no other.
+    fn get_if(&mut self, is_reached: &mut bool, get: &Get) -> Option<i64> {
+        let value = if *is_reached { self.get(get).ok() } else { None };
+        *is_reached &= value.is_some();
+        value
+    }
+
     fn get(&mut self, get: &Get) -> Result<i64, String> {
-        let came = make(&mut self.attachment, &self.module, (&get.calls, &get.at), 0, WAIT)?;
+        let came = make(&mut self.attachment, &self.module, (&get.calls, &get.at), 0, self.wait)?;
         came.value(&self.attachment, get.word.as_ref())
     }
 
@@ -274,7 +296,7 @@ impl Target {
         at: &[String],
         value: f64,
     ) -> Result<(), String> {
-        make(&mut self.attachment, &self.module, (calls, at), value as i64, WAIT)?;
+        make(&mut self.attachment, &self.module, (calls, at), value as i64, self.wait)?;
         let name = choosing(&pack.points[point]).map(|(name, ..)| name);
         let own = calls.iter().filter(|call| Some(call.function.as_str()) == name).count();
         self.points[point].own += own as u64;
@@ -296,6 +318,38 @@ impl Target {
         state.value = Some(former);
         self.leave_note(pack);
         Ok(())
+    }
+
+    /// Whether the tuner has changed a point, and has not restored it.
+    pub(super) fn is_changed(&self, point: usize) -> bool {
+        self.points[point].former.is_some()
+    }
+
+    /// Ends a window, of which everything was read.
+    pub(super) fn end_window(&mut self, pack: &Pack) {
+        self.has_calls |= pack.probes.iter().any(|probe| self.row.0[probe.calls] > 0.0);
+    }
+
+    /// Whether the function with an argument that was restored has been called since; true of other points.
+    pub(super) fn has_begun_anew(&mut self, pack: &Pack, point: usize) -> bool {
+        let Some(By::Argument { function, .. }) = pack.points[point].lever.as_ref().map(|lever| &lever.by)
+        else {
+            return true;
+        };
+        let watched = self.watched.iter().find(|watched| watched.function.name == *function);
+        let calls = |watched: &Watched| self.attachment.figures(watched.index).map_or(0, |now| now.calls);
+        watched.is_none_or(|watched| calls(watched) > 0)
+    }
+
+    /// The file of the library.
+    pub(super) fn library(&self) -> &Path {
+        let is_it = |module: &&thalweg_attach::Module| module.short() == self.module;
+        self.attachment
+            .modules()
+            .all()
+            .iter()
+            .find(is_it)
+            .map_or(Path::new(""), |module| Path::new(&module.path))
     }
 
     /// Replaces an argument in the calls of a function, or lets the program's own argument pass again.
@@ -337,6 +391,7 @@ impl Target {
 
     /// Takes everything back, or, if `keeps`, everything except values that were set by calls.
     pub(super) fn end(mut self, pack: &Pack, keeps: bool) -> Result<(), String> {
+        self.wait = END_WAIT;
         let mut failed = Vec::new();
         if keeps {
             self.attachment.note("");

@@ -1,6 +1,7 @@
 //! A virtual machine of PVM with a folder of its own, in which two tasks play ping-pong.
 
 use std::io::{BufRead, BufReader, Read};
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -12,11 +13,26 @@ const ROOT: &str = "/usr/lib/pvm3";
 /// file.
 pub(crate) const PROGRAMS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../tune/tests/programs");
 const WAIT: Duration = Duration::from_secs(20);
+/// What the tests use as remote shell: it starts the daemon of another host on this machine, with a folder of
+/// its own, and makes its line that of a host of another architecture.
+const FOREIGN: &str = "#!/bin/sh
+shift
+mkdir -p \"$FOREIGN\"
+export PVM_TMP=\"$FOREIGN\"
+sh -c \"$*\" 2>>\"$FOREIGN/errors\" | sed -u 's/arch<[^>]*>/arch<FOREIGN>/; s/dsig<[^>]*>/dsig<7>/'
+";
+/// The addresses of the virtual machine and of the other host: PVM lets no host join one at 127.0.0.1.
+const OWN: &str = "127.0.0.2";
+pub(crate) const OTHER: &str = "127.0.0.3";
 
 /// Prints why a test is skipped.
 pub(crate) fn skipped(why: &str) {
     eprintln!("skipped: {why}");
 }
+
+/// The encoding of messages that every architecture can read (XDR), as PVM has it.
+#[allow(dead_code, reason = "not every test that has this module lets hosts join")]
+pub(crate) const READABLE: &str = "268435456 268435456";
 
 /// A PVM daemon that lives as long as this value.
 pub(crate) struct Machine {
@@ -31,7 +47,9 @@ fn environment(command: &mut Command, folder: &Path) {
         .env("PVM_TMP", folder)
         .env("PVM_ALLOW_ROOT", "1")
         .env("PVM_ARCH", "LINUX64");
-    command.env_remove("PVMSOCK").env("HOME", folder);
+    command.env("PVM_RSH", folder.join("foreign-host")).env("FOREIGN", folder.join("foreign"));
+    // Debian installs PVM's examples among all programs.
+    command.env("PVM_PATH", "/usr/bin").env_remove("PVMSOCK").env("HOME", folder);
 }
 
 impl Machine {
@@ -47,15 +65,22 @@ impl Machine {
         if !compiled(&source, &program) {
             return None;
         }
+        let shell = folder.path().join("foreign-host");
+        std::fs::write(&shell, FOREIGN).expect("a file");
+        std::fs::set_permissions(&shell, std::fs::Permissions::from_mode(0o755)).expect("a program");
         let mut command = Command::new(daemon);
-        command.arg("-n127.0.0.1").stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        command.arg(format!("-n{OWN}")).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         environment(&mut command, folder.path());
         let daemon = command.process_group(0).spawn().ok()?;
         let machine = Machine { folder, daemon, program };
         let begin = Instant::now();
         let is_ready = || {
             let list = std::fs::read_dir(machine.folder.path()).expect("a folder");
-            list.flatten().any(|entry| entry.file_name().to_string_lossy().starts_with("pvmd."))
+            // The daemon makes the file before it writes its address there.
+            let is_written = |entry: &std::fs::DirEntry| entry.metadata().is_ok_and(|known| known.len() > 0);
+            list.flatten()
+                .filter(is_written)
+                .any(|entry| entry.file_name().to_string_lossy().starts_with("pvmd."))
         };
         while !is_ready() {
             if begin.elapsed() > WAIT {
@@ -71,12 +96,51 @@ impl Machine {
         self.started(&self.program, arguments)
     }
 
+    /// A command that runs in this virtual machine.
+    #[allow(dead_code, reason = "not every test that has this module runs other programs")]
+    pub(crate) fn command(&self, program: &str) -> Command {
+        let mut command = Command::new(program);
+        environment(&mut command, self.folder.path());
+        command
+    }
+
+    /// The process of the daemon.
+    #[allow(dead_code, reason = "not every test that has this module follows the daemon's children")]
+    pub(crate) fn daemon(&self) -> i32 {
+        self.daemon.id().cast_signed()
+    }
+
+    /// Whether the daemon of the other host was started.
+    #[allow(dead_code, reason = "not every test that has this module lets hosts join")]
+    pub(crate) fn has_other_host(&self) -> bool {
+        !self.other_daemons().is_empty()
+    }
+
+    fn other_daemons(&self) -> Vec<i32> {
+        let folder = self.folder.path().join("foreign").into_os_string().into_encoded_bytes();
+        let is_ours = |pid: &i32| {
+            let known = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+            known.split(|byte| *byte == 0).any(|of| of.strip_prefix(b"PVM_TMP=") == Some(&folder[..]))
+        };
+        let program = Path::new(ROOT).join("lib/pvmd");
+        let program = program.canonicalize().unwrap_or(program);
+        processes_of(&program).into_iter().filter(is_ours).collect()
+    }
+
     /// Starts an integer sort of two tasks with these arguments, and waits until it has begun.
     #[allow(dead_code, reason = "not every test that has this module sorts")]
     pub(crate) fn sort(&self, arguments: &[&str]) -> Run {
         let program = self.folder.path().join("thalweg-pingsort");
         assert!(compiled(&Path::new(PROGRAMS).join("sort_pvm.c"), &program), "the sort is compiled");
         self.started(&program, arguments)
+    }
+
+    /// Starts a program in which hosts of another architecture join as often as `rounds` says.
+    #[allow(dead_code, reason = "not every test that has this module lets hosts join")]
+    pub(crate) fn joining(&self, rounds: usize, more: &[&str]) -> Run {
+        let program = self.folder.path().join("thalweg-pingjoin");
+        assert!(compiled(&Path::new(PROGRAMS).join("joining.c"), &program), "the program is compiled");
+        self.started(&program, &[&[OTHER, &rounds.to_string()][..], more].concat())
     }
 
     fn started(&self, program: &Path, arguments: &[&str]) -> Run {
@@ -86,8 +150,8 @@ impl Machine {
         let mut run = Run::of(command.args(arguments));
         let first = run.processes[0];
         let is_new = |pid: &i32| *pid != first && !before.contains(pid);
-        let other = processes_of(program).into_iter().find(is_new);
-        run.processes.push(other.expect("a second task"));
+        run.processes.extend(processes_of(program).into_iter().filter(is_new));
+        assert!(run.processes.len() > 1, "a second task");
         run
     }
 }
@@ -103,6 +167,10 @@ impl Drop for Machine {
     fn drop(&mut self) {
         let _ = self.daemon.kill();
         let _ = self.daemon.wait();
+        // The daemon of another host is no child of this process.
+        for pid in self.other_daemons() {
+            let _ = Command::new("kill").args(["-9", &pid.to_string()]).status();
+        }
     }
 }
 
@@ -150,10 +218,23 @@ impl Run {
         self.processes.iter().any(has)
     }
 
+    /// The next line of the program's output; empty at its end.
+    #[allow(dead_code, reason = "not every test that has this module reads lines")]
+    pub(crate) fn line(&mut self) -> String {
+        let mut line = String::new();
+        self.output.read_line(&mut line).expect("a line");
+        line.trim_end().to_owned()
+    }
+
+    /// Lets the program end, or go on if it waits.
+    pub(crate) fn stop(&self) {
+        std::fs::write(self.stop.path().join("stop"), "").expect("a file");
+    }
+
     /// Ends the program, if possible, and waits for its end; returns whether all data that it received were
     /// right.
     pub(crate) fn ended_well(&mut self) -> bool {
-        std::fs::write(self.stop.path().join("stop"), "").expect("a file");
+        self.stop();
         let lines: Vec<String> = self.output.by_ref().lines().map_while(Result::ok).collect();
         self.child.wait().is_ok_and(|status| status.success())
             && lines.last().is_some_and(|line| line == "done")

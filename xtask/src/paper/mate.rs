@@ -16,12 +16,14 @@ use std::process::ExitCode;
 const HELP: &str = "\
 Prints the tables of the MATE paper with our figures beside what is known of theirs.
 
-usage: cargo xtask paper mate [--seconds X] [--sort CLASS] [--mpi]
+usage: cargo xtask paper mate [--seconds X] [--sort CLASS [--whole]] [--mpi]
 
   --seconds X   so long for each size and way (default 1)
   --sort CLASS  instead of the tables: the integer sort of the NAS benchmarks in class S, W, A or B, with four
                 tasks: every static setting, a run that starts on PVM's defaults and is tuned, and the cost of
                 a tuner that finds nothing to do (3 minutes with --seconds 2)
+  --whole       with --sort: only whole runs, from the start of the program to its end, beside a tuner and alone
+                in seven pairs, with the library's own settings and with the best (2 minutes with --seconds 0.5)
   --mpi         with --sort: over MPICH instead of PVM
 
 The tables and --sort need Debian's pvm and pvm-dev; --mpi needs mpich and libmpich-dev. The command says what
@@ -34,7 +36,7 @@ const PAPER_FRAGMENT_US: f64 = 1930.0;
 const PAPER_KILOBYTE_US: f64 = 405.0;
 
 pub(super) fn run(mut arguments: lexopt::Parser) -> Result<ExitCode> {
-    let (mut seconds, mut class, mut over_mpi) = (1.0_f64, None, false);
+    let (mut seconds, mut class, mut over_mpi, mut is_whole) = (1.0_f64, None, false, false);
     while let Some(argument) = arguments.next()? {
         match argument {
             Long("help") | Short('h') => {
@@ -43,6 +45,7 @@ pub(super) fn run(mut arguments: lexopt::Parser) -> Result<ExitCode> {
             }
             Long("seconds") => seconds = arguments.value()?.parse()?,
             Long("sort") => class = Some(sort::Class::named(&arguments.value()?.string()?)?),
+            Long("whole") => is_whole = true,
             Long("mpi") => over_mpi = true,
             other => return Err(other.unexpected().into()),
         }
@@ -54,7 +57,10 @@ pub(super) fn run(mut arguments: lexopt::Parser) -> Result<ExitCode> {
     }
     process::require_c_compiler()?;
     match class {
-        Some(class) if over_mpi => return sort::print_mpi(class, seconds).map(|()| ExitCode::SUCCESS),
+        Some(class) if over_mpi => {
+            return sort::print_mpi(class, seconds, is_whole).map(|()| ExitCode::SUCCESS);
+        }
+        None if is_whole => bail!("--whole is about the integer sort: it needs `--sort CLASS`"),
         None if over_mpi => bail!("--mpi measures the integer sort: it needs `--sort CLASS`"),
         _ => {}
     }
@@ -65,6 +71,9 @@ pub(super) fn run(mut arguments: lexopt::Parser) -> Result<ExitCode> {
             return Ok(ExitCode::SUCCESS);
         }
     };
+    if let Some(class) = class.filter(|_| is_whole) {
+        return sort::print_whole_pvm(&machine, class, seconds).map(|()| ExitCode::SUCCESS);
+    }
     if let Some(class) = class {
         return sort::print_pvm(&machine, class, seconds).map(|()| ExitCode::SUCCESS);
     }

@@ -74,8 +74,10 @@ impl Machine {
     }
 
     fn is_ready(&self) -> Result<bool> {
-        let mut files = std::fs::read_dir(self.folder.path())?.flatten();
-        Ok(files.any(|entry| entry.file_name().to_string_lossy().starts_with("pvmd.")))
+        let files = std::fs::read_dir(self.folder.path())?.flatten();
+        // The daemon makes the file before it writes its address there.
+        let mut written = files.filter(|entry| entry.metadata().is_ok_and(|known| known.len() > 0));
+        Ok(written.any(|entry| entry.file_name().to_string_lossy().starts_with("pvmd.")))
     }
 
     /// Compiles one of the tuner's test programs.

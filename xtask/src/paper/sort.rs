@@ -12,6 +12,7 @@ use anyhow::{Context, Result, bail};
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
 
 /// The number of tasks, or ranks, that sort.
 const TASKS: usize = 4;
@@ -20,6 +21,10 @@ const TUNING_S: f64 = 10.0;
 /// How often the best setting and a tuned run take turns, and the best setting with and without a tuner.
 const ROUNDS: usize = 3;
 const PAIRS: usize = 5;
+/// The number of pairs of whole runs, and how many times longer than the time that is measured in other runs a
+/// whole run without a tuner takes at least.
+const WHOLE_PAIRS: usize = 7;
+const WHOLE: f64 = 5.0;
 /// The values of MPICH's `MPIR_CVAR_POLLS_BEFORE_YIELD`; 1000 is its default.
 const POLLS: [u32; 6] = [1000, 0, 10, 100, 10_000, 100_000];
 
@@ -108,8 +113,18 @@ pub(super) fn print_pvm(machine: &Machine, class: Class, seconds: f64) -> Result
     sort.print_tuned(Setting::Pvm(Way::START), best)
 }
 
-/// Measures the sort over MPICH, and prints its tables. If MPICH is missing, that is printed.
-pub(super) fn print_mpi(class: Class, seconds: f64) -> Result<()> {
+/// Measures whole runs of the sort over PVM, and prints their table.
+pub(super) fn print_whole_pvm(machine: &Machine, class: Class, seconds: f64) -> Result<()> {
+    app::build(&[])?;
+    let program = machine.compile("sort_pvm.c")?;
+    let sort = Sort { class, program, machine: Some(machine), seconds, folder: tempfile::tempdir()? };
+    println!("\n### Whole runs of the integer sort over PVM, class {}, {TASKS} tasks\n", class.0);
+    let best = Way { route: 3, encoding: 1, fragment: FRAGMENTS[FRAGMENTS.len() - 1] };
+    sort.print_whole(&[Setting::Pvm(Way::START), Setting::Pvm(best)])
+}
+
+/// Measures the sort over MPICH, and prints its tables, or only that of whole runs. If MPICH is missing, that is printed.
+pub(super) fn print_mpi(class: Class, seconds: f64, is_whole: bool) -> Result<()> {
     if !process::is_installed("mpicc.mpich", "--version") {
         println!(
             "MPICH cannot be measured: `mpicc.mpich` is missing (Debian's packages mpich and libmpich-dev)"
@@ -120,6 +135,10 @@ pub(super) fn print_mpi(class: Class, seconds: f64) -> Result<()> {
     let folder = tempfile::tempdir()?;
     let program = compile("mpicc.mpich", "sort_mpi.c", folder.path(), &[])?;
     let sort = Sort { class, program, machine: None, seconds, folder };
+    if is_whole {
+        println!("\n### Whole runs of the integer sort over MPICH, class {}, {TASKS} ranks\n", class.0);
+        return sort.print_whole(&[Setting::Polls(POLLS[0])]);
+    }
     println!("\n### Integer sort over MPICH, class {}, {TASKS} ranks\n", class.0);
     println!("The time of an iteration in ms, by the number of polls before a rank yields.\n");
     println!("| {} |", POLLS.map(|polls| polls.to_string()).join(" | "));
@@ -188,6 +207,77 @@ impl Sort<'_> {
         Ok(())
     }
 
+    /// Measures whole runs with each setting, beside a tuner and alone in turns, and prints a table.
+    fn print_whole(&self, settings: &[Setting]) -> Result<()> {
+        let iteration_us = self.run(settings[0], Beside::Nobody, 0.0)?.iteration_us;
+        let iterations = (WHOLE * self.seconds * 1e6 / iteration_us).ceil().max(10.0) as usize;
+        println!("The time of {iterations} iterations in s, from the start of the program to its end.\n");
+        println!(
+            "| setting of the program | alone | beside a tuner | beside a tuner over alone (goal 1.01 or less) | kept |"
+        );
+        println!("|---|---|---|---|---|");
+        for setting in settings {
+            let (mut alone, mut beside, mut kept) = (Vec::new(), Vec::new(), Vec::new());
+            for pair in 0..WHOLE_PAIRS {
+                let mut both = [Beside::Nobody, Beside::Tuner];
+                both.rotate_left(pair % 2);
+                for of in both {
+                    let (took, changes) = self.whole(*setting, of, iterations)?;
+                    if of == Beside::Tuner {
+                        beside.push(took);
+                        kept.push(changes);
+                    } else {
+                        alone.push(took);
+                    }
+                }
+            }
+            let mut ratios: Vec<f64> =
+                beside.iter().zip(&alone).map(|(with, without)| with / without).collect();
+            ratios.sort_by(f64::total_cmp);
+            let middle = |values: Vec<f64>| median(values).context("a time");
+            println!(
+                "| {setting} | {:.2} | {:.2} | {:.3} ({:.3} to {:.3}) | {} changes |",
+                middle(alone)?,
+                middle(beside)?,
+                ratios[WHOLE_PAIRS / 2],
+                ratios[0],
+                ratios[WHOLE_PAIRS - 1],
+                kept.iter().map(usize::to_string).collect::<Vec<_>>().join(", "),
+            );
+        }
+        Ok(())
+    }
+
+    /// The time of a whole run in seconds, and the number of changes that a tuner kept in it. The tuner starts
+    /// as soon as all processes of the run have started.
+    fn whole(&self, setting: Setting, beside: Beside, iterations: usize) -> Result<(f64, usize)> {
+        let expected = self.seconds * WHOLE;
+        let mut command = self.command(setting, expected, iterations);
+        let shown = process::shown(&command);
+        let begin = Instant::now();
+        let mut child = command.env_remove("STOP").stdout(Stdio::piped()).spawn().context(shown.clone())?;
+        let output = child.stdout.take().context("an output")?;
+        let mut tuner = None;
+        if beside == Beside::Tuner {
+            while processes_of(&self.program)?.len() < TASKS && child.try_wait()?.is_none() {
+                std::thread::sleep(Duration::from_millis(2));
+            }
+            tuner = Some(self.tune()?);
+        }
+        let mut is_right = false;
+        for line in BufReader::new(output).lines() {
+            is_right |= line? == "done";
+        }
+        let status = child.wait()?;
+        let took = begin.elapsed().as_secs_f64();
+        if !status.success() || !is_right {
+            bail!("`{shown}` failed with {setting}: {status}");
+        }
+        // The tuner ends when all processes have ended.
+        let kept = tuner.map(|tuner| kept_at_end(tuner, false)).transpose()?.unwrap_or_default();
+        Ok((took, kept.len()))
+    }
+
     /// Sorts with a setting, first for `before` seconds that do not count.
     fn run(&self, setting: Setting, beside: Beside, before: f64) -> Result<Outcome> {
         let stop = self.folder.path().join("stop");
@@ -195,7 +285,7 @@ impl Sort<'_> {
             std::fs::remove_file(&stop)?;
         }
         let lasts = before + self.seconds;
-        let mut command = self.command(setting, lasts);
+        let mut command = self.command(setting, lasts, 1_000_000);
         let shown = process::shown(&command);
         let mut child = command.env("STOP", &stop).stdout(Stdio::piped()).spawn().context(shown.clone())?;
         let mut lines = BufReader::new(child.stdout.take().context("an output")?).lines();
@@ -214,7 +304,7 @@ impl Sort<'_> {
             is_first = false;
             if at >= lasts && !stop.exists() {
                 // A tuner puts back what it set, so it ends before the program does.
-                kept = tuner.take().map(kept_by).transpose()?.unwrap_or_default();
+                kept = tuner.take().map(|tuner| kept_at_end(tuner, true)).transpose()?.unwrap_or_default();
                 std::fs::write(&stop, "")?;
             }
         }
@@ -226,11 +316,10 @@ impl Sort<'_> {
         Ok(Outcome { iteration_us, kept })
     }
 
-    /// The command that sorts until the file of the variable STOP exists. If the sort does not end, it is
-    /// killed.
-    fn command(&self, setting: Setting, lasts: f64) -> Command {
+    /// The command that sorts so often, or until the file of the variable STOP exists. If the sort does not
+    /// end, it is killed.
+    fn command(&self, setting: Setting, lasts: f64, iterations: usize) -> Command {
         let patience = format!("{:.0}", 10.0 * lasts + 60.0);
-        let iterations = "1000000";
         let mut command = match self.machine {
             Some(machine) => machine.command(Path::new("timeout")),
             None => Command::new("timeout"),
@@ -238,13 +327,17 @@ impl Sort<'_> {
         command.args(["-k", "1", &patience]);
         match setting {
             Setting::Pvm(way) => {
-                command.arg(&self.program).args([&self.class.0.to_string(), iterations, &TASKS.to_string()]);
+                command.arg(&self.program).args([
+                    self.class.0.to_string(),
+                    iterations.to_string(),
+                    TASKS.to_string(),
+                ]);
                 command.args(way.arguments());
             }
             Setting::Polls(polls) => {
                 command.env("MPIR_CVAR_POLLS_BEFORE_YIELD", polls.to_string());
                 command.args(["mpirun.mpich", "-n", &TASKS.to_string()]).arg(&self.program);
-                command.args([&self.class.0.to_string(), iterations]);
+                command.args([self.class.0.to_string(), iterations.to_string()]);
             }
         }
         command
@@ -265,9 +358,12 @@ impl Sort<'_> {
     }
 }
 
-/// Interrupts a tuner, waits for its end, and returns the changes that it kept.
-fn kept_by(mut tuner: Child) -> Result<Vec<Kept>> {
-    process::run(Command::new("kill").args(["-INT", &tuner.id().to_string()]))?;
+/// Waits for the end of a tuner, which is interrupted before if that is asked for, and returns the changes that
+/// it kept.
+fn kept_at_end(mut tuner: Child, is_interrupted: bool) -> Result<Vec<Kept>> {
+    if is_interrupted {
+        process::run(Command::new("kill").args(["-INT", &tuner.id().to_string()]))?;
+    }
     let mut text = String::new();
     let (output, errors) = (tuner.stdout.take(), tuner.stderr.take());
     output.context("an output")?.read_to_string(&mut text)?;

@@ -3,13 +3,14 @@
 use std::cell::RefCell;
 use std::io::{BufWriter, Write};
 use std::path::PathBuf;
+use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use thalweg_host::Notes;
 use thalweg_pack::Pack;
 use thalweg_space::{Space, SpaceOptions};
-use thalweg_tune::library::{Library, LibraryProgress, ours, read, session_settings, tune_library};
+use thalweg_tune::library::{Library, LibraryProgress, hoster, ours, read, session_settings, tune_library};
 use thalweg_tune::noted;
 
 use super::decision_line;
@@ -36,6 +37,18 @@ pub(super) struct OfLibrary {
     /// Write each window's measures to this file, for `thalweg pack try`.
     #[arg(long, value_name = "FILE", requires = "library", help_heading = "Libraries")]
     record: Option<PathBuf>,
+}
+
+/// Starts hosts that join a virtual machine of PVM, until the tuner that made this process has ended.
+pub(crate) fn host() -> Result<(), Failure> {
+    hoster(Box::new(std::io::stdin()), Box::new(std::io::stdout())).map_err(Failure::Usage)
+}
+
+fn hoster_command() -> Option<Command> {
+    let mut command = Command::new(std::env::current_exe().ok()?);
+    // What goes wrong is reported to the tuner.
+    command.arg("pvm-hoster").stderr(Stdio::null());
+    Some(command)
 }
 
 impl OfLibrary {
@@ -108,6 +121,7 @@ pub(super) fn main(arguments: &super::Arguments, terminal: Terminal) -> Result<(
             problem = printed.err().or(problem.take());
         }
         LibraryProgress::Attached(pid) => print_stderr!("attached to process {pid}"),
+        LibraryProgress::Noted(text) => print_stderr!("{text}"),
         LibraryProgress::Refused(pid, why) => print_stderr!("process {pid}: {why}"),
         LibraryProgress::Window(pid, at, fields) => {
             if let Some(file) = &mut record {
@@ -127,6 +141,7 @@ pub(super) fn main(arguments: &super::Arguments, terminal: Terminal) -> Result<(
         lasts: arguments.lasts,
         pinned: about.forbid.clone(),
         guard: &guard_command,
+        helper: &hoster_command,
         orders: Some(RefCell::new(mailbox)),
     };
     tune_library(&library, &|| stopped.load(Ordering::Relaxed), &mut report).map_err(Failure::Usage)?;
