@@ -2,6 +2,8 @@
 //! themselves. `cargo xtask test --only java` builds the agent, fetches what the tests need from Maven
 //! Central, and runs them.
 
+#[path = "java/faults.rs"]
+mod faults;
 #[path = "java/generated.rs"]
 mod generated;
 mod rounds;
@@ -480,28 +482,40 @@ fn later_java() -> Option<PathBuf> {
     None
 }
 
-/// Kieker's agent instruments the same methods, loaded before our agent or after it.
+/// Kieker's or OpenTelemetry's agent instruments the same methods, loaded before our agent or after it.
 #[test]
 #[ignore = "needs a JVM and the agent: `cargo xtask test --only java`"]
 fn another_agent_does_not_disturb() {
-    let other = format!("-javaagent:{}", named("THALWEG_OTHER_AGENT").display());
-    for (seed, is_first) in [(PROGRAMS + 1, true), (PROGRAMS + 2, false)] {
+    for (seed, other, is_first) in [
+        (PROGRAMS + 1, "THALWEG_OTHER_AGENT", true),
+        (PROGRAMS + 2, "THALWEG_OTHER_AGENT", false),
+        (PROGRAMS + 1, "THALWEG_OPENTELEMETRY", false),
+        (PROGRAMS + 2, "THALWEG_OPENTELEMETRY", true),
+    ] {
         let place = Place::new();
         let plain = trees(&place, "", seed, 2);
         let mut arguments: Vec<_> = plain.get_args().map(|argument| argument.to_owned()).collect();
-        arguments.insert(usize::from(!is_first), (&other).into());
+        arguments.insert(usize::from(!is_first), format!("-javaagent:{}", named(other).display()).into());
         let mut command = Command::new("java");
         command.arg(format!(
             "-Dkieker.monitoring.writer.filesystem.FileWriter.customStoragePath={}",
             place.folder.path().display()
         ));
+        command.arg(format!("-Dotel.instrumentation.methods.include=g{seed}.Program[call]"));
+        for option in ["traces.exporter=console", "metrics.exporter=none", "logs.exporter=none"] {
+            command.arg(format!("-Dotel.{option}"));
+        }
         command.args(arguments).env("KIEKER_SIGNATURES_INCLUDE", format!("g{seed}.Program"));
-        succeed(command.env("THALWEG_SPACES", place.path("spaces")), "beside Kieker");
-        assert_as_written(&place, &format!("beside Kieker, first: {is_first}"));
+        let output = command.env("THALWEG_SPACES", place.path("spaces")).output().unwrap();
+        let (context, said) = (format!("beside {other}, first: {is_first}"), output.stderr);
+        let said = String::from_utf8_lossy(&said);
+        assert!(output.status.success(), "{context}: {said}");
+        assert_as_written(&place, &context);
         let kieker = std::fs::read_dir(place.folder.path()).unwrap().flatten();
-        assert!(
-            kieker.filter(|entry| entry.file_name().to_string_lossy().starts_with("kieker-")).count() > 0
-        );
+        let kieker = kieker.filter(|entry| entry.file_name().to_string_lossy().starts_with("kieker-"));
+        let is_at_work =
+            if other == "THALWEG_OTHER_AGENT" { kieker.count() > 0 } else { said.contains("Program.call") };
+        assert!(is_at_work, "{context}: {said}");
     }
 }
 

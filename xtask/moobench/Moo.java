@@ -114,6 +114,11 @@ public final class Moo {
         }
     }
 
+    /** The processor time of all threads, those of the JVM included. */
+    private static long processTime() {
+        return ((com.sun.management.OperatingSystemMXBean) ManagementFactory.getOperatingSystemMXBean()).getProcessCpuTime();
+    }
+
     public static void main(String[] arguments) throws Exception {
         int seconds = Integer.parseInt(arguments[0]);
         int threads = Integer.parseInt(arguments[3]);
@@ -124,10 +129,15 @@ public final class Moo {
             all[n] = new Calls(seconds, Long.parseLong(arguments[1]), Integer.parseInt(arguments[2]), arguments[4].equals("cpu"), begin);
             all[n].start();
         }
+        begin.await();
+        Thread.sleep(1000L * (seconds / 2));
+        long processNs = processTime();
         for (Calls calls : all) {
             calls.join();
         }
+        processNs = processTime() - processNs;
         try (PrintWriter out = new PrintWriter(arguments[5], "UTF-8")) {
+            out.println("process " + processNs);
             for (int n = 0; n < threads; n++) {
                 out.println("cpu " + n + " " + all[n].cpuNs);
                 for (int second = 0; second < seconds; second++) {

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "probe.h"
 
@@ -40,11 +41,11 @@ static int64_t user_time(void)
     return (int64_t)usage.ru_utime.tv_sec * 1000000000 + usage.ru_utime.tv_usec * 1000;
 }
 
-/* The processor time of the thread. */
-static uint64_t processor_time(void)
+/* The processor time of the thread, or of all threads of the process. */
+static uint64_t processor_time(clockid_t clock)
 {
     struct timespec time;
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+    clock_gettime(clock, &time);
     return (uint64_t)time.tv_sec * 1000000000 + (uint64_t)time.tv_nsec;
 }
 
@@ -96,16 +97,17 @@ static void *run(void *of)
         } while (after < start + (int64_t)1000000000 * (second + 1));
         if (second + 1 == calls->seconds / 2) {
             memset(calls->histogram, 0, sizeof calls->histogram);
-            calls->cpu_ns = processor_time();
+            calls->cpu_ns = processor_time(CLOCK_THREAD_CPUTIME_ID);
         }
     }
-    calls->cpu_ns = processor_time() - calls->cpu_ns;
+    calls->cpu_ns = processor_time(CLOCK_THREAD_CPUTIME_ID) - calls->cpu_ns;
     return NULL;
 }
 
 int main(int count, char **arguments)
 {
     int threads, n, second, at;
+    uint64_t process_ns;
     struct calls *all;
     FILE *out;
     if (count != 7) {
@@ -114,7 +116,7 @@ int main(int count, char **arguments)
     }
     threads = atoi(arguments[4]);
     all = (struct calls *)calloc((size_t)threads, sizeof *all);
-    pthread_barrier_init(&barrier, NULL, (unsigned)threads);
+    pthread_barrier_init(&barrier, NULL, (unsigned)threads + 1);
     for (n = 0; n < threads; n++) {
         all[n].seconds = atoi(arguments[1]);
         all[n].method_ns = atoll(arguments[2]);
@@ -124,13 +126,18 @@ int main(int count, char **arguments)
         all[n].sums = (uint64_t *)calloc((size_t)all[n].seconds, 8);
         pthread_create(&all[n].thread, NULL, run, &all[n]);
     }
+    pthread_barrier_wait(&barrier);
+    sleep((unsigned)all[0].seconds / 2);
+    process_ns = processor_time(CLOCK_PROCESS_CPUTIME_ID);
     for (n = 0; n < threads; n++)
         pthread_join(all[n].thread, NULL);
+    process_ns = processor_time(CLOCK_PROCESS_CPUTIME_ID) - process_ns;
     out = fopen(arguments[6], "w");
     if (!out) {
         perror(arguments[6]);
         return 1;
     }
+    fprintf(out, "process %llu\n", (unsigned long long)process_ns);
     for (n = 0; n < threads; n++) {
         fprintf(out, "cpu %d %llu\n", n, (unsigned long long)all[n].cpu_ns);
         for (second = 0; second < all[n].seconds; second++)

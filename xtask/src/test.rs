@@ -350,6 +350,7 @@ fn java(count: &mut Count) -> Result<()> {
     command.args(["test", "--locked", "-p", "thalweg", "--test", "java", "--", "--ignored"]);
     command.env("THALWEG_AGENT", moobench::java::agent()?);
     command.env("THALWEG_OTHER_AGENT", moobench::java::artifact(moobench::java::KIEKER)?);
+    command.env("THALWEG_OPENTELEMETRY", moobench::java::artifact(moobench::java::OPENTELEMETRY)?);
     command.env("THALWEG_FOREIGN_PROGRAM", moobench::java::artifact("com.h2database:h2:2.2.224")?);
     if count.is_whole {
         command.env("THALWEG_TEST_LONG", "1");

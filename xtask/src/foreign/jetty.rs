@@ -29,6 +29,8 @@ pub(super) fn jetty() -> Result<Jetty> {
     let tests = of_jetty(&format!("jetty-http:{VERSION}:jar:tests"))?;
     let work = folder()?.join("jetty");
     let page = work.join("pages/page.txt");
+    // Maven makes this folder before it runs tests, and the first test that needs it fails without it.
+    std::fs::create_dir_all(work.join("target"))?;
     if !page.exists() {
         std::fs::create_dir_all(work.join("src/test/resources"))?;
         sh(&work.join("src/test/resources"), &format!("jar xf '{}'", tests.display()))?;

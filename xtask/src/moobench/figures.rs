@@ -24,6 +24,9 @@ pub(super) struct Run {
     pub(super) disk_bytes: Option<u64>,
     /// Processor time of the threads that call, in the second half, in nanoseconds.
     cpu_ns: u64,
+    /// Processor time of all threads of the process, in the second half, in nanoseconds. The driver in Rust
+    /// does not measure it.
+    process_ns: Option<u64>,
 }
 
 impl Run {
@@ -41,6 +44,7 @@ impl Run {
             lost: None,
             disk_bytes: None,
             cpu_ns: 0,
+            process_ns: None,
         };
         for line in text.lines() {
             let words: Vec<&str> = line.split(' ').collect();
@@ -56,6 +60,7 @@ impl Run {
                     run.sums[second] += sum;
                 }
                 ("cpu", [_, nanoseconds]) => run.cpu_ns += nanoseconds,
+                ("process", [nanoseconds]) => run.process_ns = Some(*nanoseconds),
                 ("lost", [events]) => run.lost = Some(*events),
                 ("disk", [bytes]) => run.disk_bytes = Some(*bytes),
                 ("bucket", [_, bucket, count]) => *run.buckets.entry(*bucket).or_default() += count,
@@ -103,6 +108,8 @@ pub(super) struct Figures {
     pub(super) quartiles: [f64; 3],
     /// The processor time of a trace, the driver's own included.
     pub(super) cpu: f64,
+    /// The processor time of a trace, that of all other threads of the process included.
+    pub(super) process: Option<f64>,
 }
 
 impl Figures {
@@ -123,7 +130,18 @@ impl Figures {
         }
         let quartiles = [0.25, 0.5, 0.75].map(|part| quantile(&buckets, part));
         let of_one = |all: u64| all as f64 / count.max(1) as f64;
-        Figures { runs, missing, rate, half, mean: of_one(sum), mean_half, quartiles, cpu: of_one(cpu) }
+        let process: Option<u64> = runs.iter().map(|run| run.process_ns).sum();
+        Figures {
+            process: process.filter(|_| !runs.is_empty()).map(of_one),
+            runs,
+            missing,
+            rate,
+            half,
+            mean: of_one(sum),
+            mean_half,
+            quartiles,
+            cpu: of_one(cpu),
+        }
     }
 
     /// The bytes kept or sent of a trace, and the number of lost events; `None` for phases that keep nothing.
@@ -265,11 +283,12 @@ mod tests {
 
     #[test]
     fn figures_are_of_the_second_half() {
-        let text = "cpu 0 4000\ncpu 1 8000\nbin 0 0 5 500\nbin 0 1 10 1000\nbin 1 0 7 700\nbin 1 1 30 9000\nbucket 0 100 10\nbucket 1 300 30\n";
+        let text = "process 16000\ncpu 0 4000\ncpu 1 8000\nbin 0 0 5 500\nbin 0 1 10 1000\nbin 1 0 7 700\nbin 1 1 30 9000\nbucket 0 100 10\nbucket 1 300 30\n";
         let run = Run::parse(text).unwrap();
         assert_eq!(run.bins, [12, 40]);
         let figures = Figures::of(vec![run], None);
         assert_eq!((figures.rate, figures.mean, figures.cpu), (40.0, 250.0, 300.0));
+        assert_eq!(figures.process, Some(400.0));
         assert_eq!(figures.quartiles, [100.0, 300.0, 300.0]);
         assert!(Run::parse("bin 0 0 5").is_err() && Run::parse("").is_err());
     }

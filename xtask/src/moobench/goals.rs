@@ -149,15 +149,16 @@ fn both(rows: &Rows) -> String {
     out
 }
 
-/// The goal for the largest number of threads of a sweep: what a probe takes of the processor, beside what it
-/// takes with one thread.
+/// The goal for the largest number of threads of a sweep: what a call takes of the processor, beside what it
+/// takes with one thread. The goal is about the threads that call; beside it stands the same of the whole
+/// process, which has the other threads of a JVM.
 pub(super) fn of_threads(rows: &[Swept]) -> String {
     let (Some(one), Some(many)) = (rows.first(), rows.last()) else { return String::new() };
     if one.0 == many.0 {
         return String::new();
     }
     let mut out = format!(
-        "\n| goal: processor time of a call with {} threads ≤ 1.1 × with {} | one | many | ratio | |\n|---|---|---|---|---|\n",
+        "\n| goal: processor time of a call with {} threads ≤ 1.1 × with {} | one | many | ratio | | the whole process |\n|---|---|---|---|---|---|\n",
         many.0, one.0
     );
     for ((case, single), (_, crowded)) in one.2.iter().zip(&one.3).zip(many.2.iter().zip(&many.3)) {
@@ -165,12 +166,15 @@ pub(super) fn of_threads(rows: &[Swept]) -> String {
             continue;
         }
         let calls = f64::from(one.1.depth);
+        let process = single.process.zip(crowded.process).map_or_else(String::new, |(one, many)| {
+            format!("{:.1}, {:.1} ns: {:.2}", one / calls, many / calls, many / one)
+        });
         let (single, crowded) = (single.cpu / calls, crowded.cpu / calls);
         let ratio = crowded / single;
         let met = mark(ratio <= 1.1);
         writeln!(
             out,
-            "| {}, {}, {} | {single:.1} ns | {crowded:.1} ns | {ratio:.2} | {met} |",
+            "| {}, {}, {} | {single:.1} ns | {crowded:.1} ns | {ratio:.2} | {met} | {process} |",
             case.language, case.phase, case.who
         )
         .expect("a text");

@@ -139,6 +139,17 @@ final class Memory {
         return BY_ADDRESS ? Direct.acquire(at) : acquireBuffer(buffer, (int) at);
     }
 
+    /** Adds to a word that other threads may add to. */
+    void add(long at, long more) {
+        if (BY_ADDRESS) {
+            Direct.add(at, more);
+        } else {
+            synchronized (this) {
+                put(at, get(at) + more);
+            }
+        }
+    }
+
     void putBytes(long at, byte[] bytes, int count) {
         if (BY_ADDRESS) {
             Direct.putBytes(at, bytes, count);
@@ -225,6 +236,10 @@ final class Memory {
 
         static void putInt(long at, int value) {
             UNSAFE.putInt(at, value);
+        }
+
+        static void add(long at, long more) {
+            UNSAFE.getAndAddLong(null, at, more);
         }
 
         static long get(long at) {

@@ -12,9 +12,11 @@ final class Operation {
     private static final MethodType TYPE = MethodType.methodType(Writer.class);
     private static final MethodHandle ENTER;
     private static final MethodHandle OFF = MethodHandles.constant(Writer.class, null);
+    private static final MethodHandle NOT_RECORDED;
 
     static {
         try {
+            NOT_RECORDED = MethodHandles.lookup().findStatic(Operation.class, "notRecorded", TYPE);
             ENTER = MethodHandles.lookup().findStatic(Probe.class, "enter", MethodType.methodType(Writer.class, Operation.class));
         } catch (ReflectiveOperationException broken) {
             throw new IllegalStateException(broken);
@@ -55,14 +57,43 @@ final class Operation {
         return site;
     }
 
+    /** Counts a call that cannot be recorded, because the disk had no room to declare the operation. */
+    private static Writer notRecorded() {
+        Space space = Space.get();
+        if (space != null) {
+            space.countLost(1);
+        }
+        return null;
+    }
+
+    /** The thread's writer if calls of the operation are recorded, else null. A call that cannot be recorded
+     * is counted. */
+    Writer writer() {
+        if (isOff) {
+            return id == 0 ? notRecorded() : null;
+        }
+        return Writer.here();
+    }
+
     private MethodHandle target() {
+        if (id == 0) {
+            return Space.get() == null ? OFF : NOT_RECORDED;
+        }
         return isOff ? OFF : MethodHandles.insertArguments(ENTER, 0, this).asType(TYPE);
     }
 
-    /** Applies the state of the switch; changed call sites are added to the list. */
+    /** Applies the state of the switch, after another try to declare an operation that is not declared yet.
+     * Changed call sites are added to the list. */
     synchronized void follow(List<MutableCallSite> changed) {
-        boolean off = switches == null || switches.acquire(at) == 0;
-        if (off != isOff) {
+        boolean isNew = id == 0;
+        if (isNew) {
+            Space space = Space.get();
+            if (space == null || !space.declare(this)) {
+                return;
+            }
+        }
+        boolean off = switches.acquire(at) == 0;
+        if (isNew || off != isOff) {
             isOff = off;
             for (MutableCallSite site : sites) {
                 site.setTarget(target());

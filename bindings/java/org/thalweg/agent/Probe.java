@@ -27,8 +27,8 @@ public final class Probe {
                 if (operation == null) {
                     operation = new Operation(name, kind, file, line);
                     Space space = Space.get();
-                    if (space != null && !space.declare(operation)) {
-                        space.countLost(1);
+                    if (space != null) {
+                        space.declare(operation);
                     }
                     OPERATIONS.put(name, operation);
                 }
@@ -50,7 +50,8 @@ public final class Probe {
     /** Begins a call in a class that is too old for call sites. */
     public static Writer enter(String name, String kind, String file, int line) {
         Operation operation = operation(name, kind, file, line);
-        return operation.isOff ? null : enter(operation);
+        Writer writer = operation.writer();
+        return writer == null ? null : writer.enter(operation);
     }
 
     /** The depth that must be passed to the end of the call. */

@@ -15,7 +15,7 @@ public final class Probes {
     /** Adds to a counter. */
     public static void count(String name, long by) {
         Operation operation = Probe.operation(name, "counter", "", 0);
-        Writer writer = operation.isOff ? null : Writer.here();
+        Writer writer = operation.writer();
         if (writer != null) {
             ProbeKinds.emitProbeCountedAt(writer, Clock.now(), operation.id, by);
         }
@@ -24,7 +24,7 @@ public final class Probes {
     /** Records the value of a gauge. */
     public static void gauge(String name, double value) {
         Operation operation = Probe.operation(name, "gauge", "", 0);
-        Writer writer = operation.isOff ? null : Writer.here();
+        Writer writer = operation.writer();
         if (writer != null) {
             ProbeKinds.emitProbeGaugedAt(writer, Clock.now(), operation.id, value);
         }
@@ -33,7 +33,7 @@ public final class Probes {
     /** Writes a log line; {@code level} is 1 error, 2 warning, 3 info, 4 debug or 5 trace. */
     public static void log(String place, int level, String text) {
         Operation operation = Probe.operation(place, "log", "", 0);
-        Writer writer = operation.isOff ? null : Writer.here();
+        Writer writer = operation.writer();
         if (writer != null) {
             ProbeKinds.emitProbeLoggedAt(writer, Clock.now(), operation.id, level, text);
         }

@@ -32,6 +32,8 @@ final class Space {
     private final byte[] uuid = new byte[16];
     private final byte[] boot = boot();
     final long processStart = startOf("self");
+    /** Whether there are operations that are not declared. */
+    volatile boolean hasUndeclared;
     private int sites;
     private int probes;
     private int writers;
@@ -419,8 +421,8 @@ final class Space {
     }
 
     /** Counts events for which there was no element. */
-    synchronized void countLost(long count) {
-        settings.put(lostAt, settings.get(lostAt) + count);
+    void countLost(long count) {
+        settings.add(lostAt, count);
     }
 
     private static int switchesOf(int chunk) {
@@ -459,6 +461,7 @@ final class Space {
             operation.declared(sites, memory, at);
             return true;
         } catch (IOException full) {
+            hasUndeclared = true;
             return false;
         }
     }

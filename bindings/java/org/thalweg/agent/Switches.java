@@ -9,6 +9,8 @@ import org.thalweg.Layout;
  * nothing. */
 final class Switches extends Thread {
     private static final long PAUSE_MS = 20;
+    /** After so many pauses, operations for whose declarations the disk had no room are declared again. */
+    private static final long TURNS_TO_DECLARE = 50;
 
     private final Space space;
 
@@ -28,10 +30,11 @@ final class Switches extends Thread {
     @Override public void run() {
         long at = space.settings.base + Layout.SETTINGS_CHANGES;
         long seen = 0;
-        while (true) {
+        for (long turn = 1; true; turn++) {
             long changes = space.settings.acquire(at);
-            if (changes != seen) {
+            if (changes != seen || turn % TURNS_TO_DECLARE == 0 && space.hasUndeclared) {
                 seen = changes;
+                space.hasUndeclared = false;
                 List<MutableCallSite> changed = new ArrayList<MutableCallSite>();
                 for (Operation operation : Probe.operations()) {
                     operation.follow(changed);

@@ -76,6 +76,8 @@ public final class Writer {
     private boolean stalled;
     private long drops;
     private long readPosition;
+    /** How long the last wait for the reader took, in nanoseconds. */
+    private long waited;
     private long ownerSequence;
     private long retryAt;
     private int tries;
@@ -391,20 +393,22 @@ public final class Writer {
     }
 
     /**
-     * Parks, each time twice as long, up to a millisecond, or up to the time in which a reader of 1 GB/s reads a
-     * sixteenth of the ring: thus a wait takes little processor time, and at most about twice as long as the reader
-     * needs.
+     * Parks until a sixteenth of the ring is free, or one block if that is more. The first park takes a quarter of
+     * the last wait, each further one twice as long, up to a millisecond, or up to the time in which a reader of 1
+     * GB/s reads a sixteenth of the ring. Thus waits are few, take little processor time, and are at most about
+     * twice as long as the reader needs.
      */
     private boolean waitForReader(long before, long needed) {
         long begun = System.nanoTime();
         long looked = begun;
-        long pause = 50000;
+        long wanted = Math.max(needed, needed - blockBytes + blockBytes * blockCount / 16);
         long pauseMax = Math.max(1000000, blockBytes * blockCount / 16);
+        long pause = Math.min(Math.max(50000, waited / 4), pauseMax);
         while (true) {
             long now = System.nanoTime();
             if (now - begun >= 1000000000L || now - looked > LOOK_FOR_READER_NS && readerIsDead()) {
-                stalled = true;
-                return false;
+                stalled = readPosition < needed;
+                return !stalled;
             }
             if (now - looked > LOOK_FOR_READER_NS) {
                 looked = now;
@@ -417,7 +421,8 @@ public final class Writer {
                 pause = Math.min(2 * pause, pauseMax);
             }
             lookAtReader(before);
-            if (readPosition >= needed) {
+            if (readPosition >= wanted) {
+                waited = System.nanoTime() - begun;
                 return true;
             }
         }
