@@ -393,17 +393,18 @@ public final class Writer {
     }
 
     /**
-     * Parks until a sixteenth of the ring is free, or one block if that is more. The first park takes a quarter of
-     * the last wait, each further one twice as long, up to a millisecond, or up to the time in which a reader of 1
-     * GB/s reads a sixteenth of the ring. Thus waits are few, take little processor time, and are at most about
-     * twice as long as the reader needs.
+     * Parks until a sixteenth of the ring is free, or one block if that is more. The first park takes 50
+     * µs, or in a large ring a quarter of the last wait, but no longer than a reader of 1 GB/s needs for a
+     * 64th of the ring. Each further park is twice as long, up to a millisecond, or up to the time in which
+     * such a reader reads a sixteenth of the ring. Thus waits are few, take little processor time, and are
+     * at most about twice as long as the reader needs.
      */
     private boolean waitForReader(long before, long needed) {
         long begun = System.nanoTime();
         long looked = begun;
         long wanted = Math.max(needed, needed - blockBytes + blockBytes * blockCount / 16);
         long pauseMax = Math.max(1000000, blockBytes * blockCount / 16);
-        long pause = Math.min(Math.max(50000, waited / 4), pauseMax);
+        long pause = Math.max(50000, Math.min(waited / 4, blockBytes * blockCount / 64));
         while (true) {
             long now = System.nanoTime();
             if (now - begun >= 1000000000L || now - looked > LOOK_FOR_READER_NS && readerIsDead()) {
