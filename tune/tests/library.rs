@@ -222,7 +222,7 @@ fn foreign_hosts_join(rounds: usize) {
         (run, lines)
     });
     let (seen, result) =
-        tune_for(Duration::from_secs(600), ours("pvm").expect("ours"), tasks, |_| reader.is_finished());
+        tune_for(Duration::from_secs(1800), ours("pvm").expect("ours"), tasks, |_| reader.is_finished());
     let (run, lines) = reader.join().expect("a reader");
     assert!(result.is_ok(), "{result:?}");
     let joined: Vec<&String> =
