@@ -40,8 +40,12 @@ const UNLIKE: usize = 5;
 /// The number of consecutive windows with other calls than before a trial after which the trial ends; the
 /// first window is not counted.
 const SHIFTED: usize = 2;
-/// The interval at which processes are searched and expensive readings are made.
+/// The interval at which processes are searched.
 const LOOK_EVERY: Duration = Duration::from_millis(1000);
+/// The least and the greatest interval of readings that calls of the library make, which stop each process and
+/// may ask a daemon. The interval doubles while all readings stay the same.
+const READ_EVERY: Duration = Duration::from_millis(1000);
+const READ_MAX: Duration = Duration::from_secs(16);
 /// For how long an action that failed is not tried again; the time doubles with each failure.
 const REST: Duration = Duration::from_secs(10);
 /// The number of windows in which an action has to want another value before the value follows.
@@ -184,6 +188,7 @@ pub fn tune_library(
 impl Session<'_, '_> {
     fn run(&mut self, stop: &dyn Fn() -> bool) -> Result<u64, String> {
         let (mut window, mut slow) = (WINDOW, Instant::now());
+        let (mut read, mut read_every) = (Instant::now(), READ_EVERY);
         let why = loop {
             let begin = Instant::now();
             while begin.elapsed() < window && !stop() {
@@ -199,9 +204,19 @@ impl Session<'_, '_> {
             }
             if slow.elapsed() > LOOK_EVERY {
                 slow = Instant::now();
+                let before = self.targets.len();
                 self.find()?;
                 self.put_back_rest();
-                self.targets.iter_mut().for_each(|target| target.look_slowly(self.library.pack));
+                self.targets.iter_mut().for_each(Target::look_at_process);
+                if self.targets.len() > before {
+                    read_every = READ_EVERY;
+                }
+                if read.elapsed() > read_every {
+                    let read_all = |any, target: &mut Target| target.make_readings(self.library.pack) | any;
+                    let changes = self.targets.iter_mut().fold(false, read_all);
+                    read = Instant::now();
+                    read_every = if changes { READ_EVERY } else { (2 * read_every).min(READ_MAX) };
+                }
             }
             self.drop_ended();
             if self.targets.is_empty() {

@@ -49,7 +49,7 @@ pub(super) struct Target {
     pub(super) pid: i32,
     /// How long a call may wait for a thread.
     wait: Duration,
-    /// Whether a measured function was called since the last [`Target::look_slowly`].
+    /// Whether a measured function was called since the last [`Target::make_readings`].
     pub(super) has_calls: bool,
     /// The way to the process's gatekeeper.
     pub(super) way: Way,
@@ -82,7 +82,8 @@ impl Target {
             clock: Clock::new(),
         };
         target.watch(pack).map_err(NoTarget::Refused)?;
-        target.look_slowly(pack);
+        target.look_at_process();
+        target.make_readings(pack);
         Ok(target)
     }
 
@@ -205,19 +206,25 @@ impl Target {
         }
     }
 
-    /// Makes the expensive readings: the process's limits, the pack's readings, and points with values that
-    /// are not known yet. In a process without calls no thread would make the readings' calls, so nothing is
-    /// known of it.
-    pub(super) fn look_slowly(&mut self, pack: &Pack) {
+    /// Reads what the system says about the process.
+    pub(super) fn look_at_process(&mut self) {
         let (pid, row) = (self.pid, &mut self.row.0);
         row[0] = std::fs::read_dir(format!("/proc/{pid}/fd")).map_or(f64::NAN, |list| list.count() as f64);
         row[1] = limit(pid, "Max open files").unwrap_or(f64::NAN);
         row[2] = status(pid, "VmRSS").map_or(f64::NAN, |kib| kib * 1024.0);
         row[3] = status(pid, "Threads").unwrap_or(f64::NAN);
+    }
+
+    /// Makes the pack's readings, and reads points whose values are not known yet, by calls; returns whether a
+    /// value is another one than before. In a process without calls no thread would make the readings' calls,
+    /// so nothing is known of it.
+    pub(super) fn make_readings(&mut self, pack: &Pack) -> bool {
+        let mut changes = false;
         let mut is_reached = std::mem::take(&mut self.has_calls);
         for reading in &pack.readings {
-            let value = self.get_if(&mut is_reached, &reading.get);
-            self.row.0[reading.field] = value.map_or(f64::NAN, |value| value as f64);
+            let value = self.get_if(&mut is_reached, &reading.get).map_or(f64::NAN, |value| value as f64);
+            let before = std::mem::replace(&mut self.row.0[reading.field], value);
+            changes |= before.to_bits() != value.to_bits();
         }
         for number in 0..pack.points.len() {
             let Some(lever) = &pack.points[number].lever else { continue };
@@ -230,12 +237,14 @@ impl Target {
                 continue;
             }
             let Some(value) = self.get_if(&mut is_reached, get) else { continue };
+            changes = true;
             let state = &mut self.points[number];
             state.value = Some(value as f64);
             if lever.default.is_some_and(|default| default != value as f64) {
-                state.chosen = Some(format!("process {pid} has set it to {value} itself"));
+                state.chosen = Some(format!("process {} has set it to {value} itself", self.pid));
             }
         }
+        changes
     }
 
     /// A value that is read by calls, if a thread comes by; after a first attempt in vain there is no other.

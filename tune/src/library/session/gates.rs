@@ -136,7 +136,7 @@ impl Session<'_, '_> {
                         let pack = self.library.pack;
                         self.targets.iter_mut().for_each(|target| {
                             target.has_calls = true;
-                            target.look_slowly(pack);
+                            target.make_readings(pack);
                         });
                         self.gates[gate].state = State::Kept;
                     }
