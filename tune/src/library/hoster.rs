@@ -40,8 +40,8 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// How long to wait after hosts have joined without this hoster, so that all of the machine knows them.
 const SETTLE: Duration = Duration::from_secs(2);
 /// The variables by which a hoster knows the process number of PVM's daemon, and PVM's library.
-const DAEMON_NUMBER: &str = "HOSTER_OF";
-const LIBRARY: &str = "HOSTER_LIBRARY";
+const DAEMON_NUMBER: &str = "THALWEG_HOSTER_OF";
+const LIBRARY: &str = "THALWEG_HOSTER_LIBRARY";
 /// The result of a host whose daemon did not start.
 const NOT_STARTED: &str = "PvmCantStart";
 /// The name of the file of PVM's daemon, and the folder in which a daemon notes its address by default.
