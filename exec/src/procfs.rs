@@ -339,7 +339,7 @@ mod tests {
     /// they ended.
     #[test]
     fn the_time_of_programs_counts_while_they_run_and_afterwards() {
-        let burn = "i=0; while [ $i -lt 30000 ]; do i=$((i+1)); done";
+        let burn = "i=0; while [ $i -lt 300000 ]; do i=$((i+1)); done";
         let mut command = std::process::Command::new("sh");
         command.args(["-c", &format!("sh -c '{burn}; read x'; read x")]);
         command.stdin(std::process::Stdio::piped());
