@@ -7,7 +7,7 @@
 //! to take a change back are written as a note for the guard, a process that makes these calls if this
 //! process is killed ([`put_back`]). A change that does not go together with something that may happen later
 //! needs a gatekeeper (`session/gates.rs`): a helper process by which this has to pass, such as PVM's
-//! [`hoster`](mod@hoster) by which hosts join.
+//! [`hoster`](hoster()) by which hosts join.
 
 mod calls;
 mod found;
