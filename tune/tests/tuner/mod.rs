@@ -33,7 +33,7 @@ fn helper() -> Option<Command> {
 
 #[test]
 fn this_program_is_a_hoster() {
-    if std::env::var_os("HOSTER_OF").is_none() {
+    if std::env::var_os("THALWEG_HOSTER_OF").is_none() {
         return;
     }
     let mut lines = std::io::stdout();
