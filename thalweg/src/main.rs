@@ -121,7 +121,7 @@ enum Command {
     /// Undo the changes that a killed `thalweg attach` has left.
     #[command(hide = true)]
     AttachGuard(commands::attach::Guard),
-    /// Start the hosts that join a virtual machine of PVM whose tasks are tuned.
+    /// Start the hosts that join a tuned virtual machine of PVM.
     #[command(hide = true)]
     PvmHoster,
     /// Run a node on this machine, which runs parts of networks for `thalweg run --nodes`

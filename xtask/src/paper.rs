@@ -530,14 +530,14 @@ fn fastest(times: &[f64]) -> f64 {
 /// A median, and the interval that holds the true median with 95 % confidence (the whole range, if there are
 /// fewer than six samples).
 #[derive(Debug, PartialEq)]
-struct Interval {
-    median: f64,
+pub(crate) struct Interval {
+    pub(crate) median: f64,
     from: f64,
     to: f64,
 }
 
 impl Interval {
-    fn of(mut samples: Vec<f64>) -> Interval {
+    pub(crate) fn of(mut samples: Vec<f64>) -> Interval {
         samples.sort_by(f64::total_cmp);
         let count = samples.len();
         // The ranks of the interval's ends, by the normal approximation of the binomial distribution.
@@ -546,7 +546,7 @@ impl Interval {
         Interval { median, from: samples[spare], to: samples[count - 1 - spare] }
     }
 
-    fn shown(&self, digits: usize, unit: &str) -> String {
+    pub(crate) fn shown(&self, digits: usize, unit: &str) -> String {
         format!("{:.digits$}{unit} ({:.digits$} to {:.digits$})", self.median, self.from, self.to)
     }
 }

@@ -5,6 +5,7 @@
 //! until pictures appear are measured by the clock of the page itself.
 
 use crate::browser_run::{Browser, browser};
+use crate::paper::Interval;
 use crate::pictures::{Live, View, build, thalweg, until};
 use crate::process;
 use anyhow::{Context, Result, bail};
@@ -390,20 +391,13 @@ impl Bench {
                 ratios.push(looked_at / f64::midpoint(before, after));
             }
         }
-        ratios.sort_by(f64::total_cmp);
-        let ratio = ratios[ratios.len() / 2];
-        let (low, high) = median_between(ratios.len());
-        let text = format!(
-            "{ratio:.3} × (median of {}; the true one lies in {:.3}–{:.3} with 95 %)",
-            ratios.len(),
-            ratios[low],
-            ratios[high]
-        );
+        let count = ratios.len();
+        let ratio = Interval::of(ratios);
         row(
             "processor time of a byte through DES, with one viewer, by that without",
-            &text,
+            &format!("{}, {count}", ratio.shown(3, " ×")),
             "≤ 1.01 ×",
-            ratio <= 1.01,
+            ratio.median <= 1.01,
         );
         Ok(())
     }
@@ -415,13 +409,6 @@ fn written(pid: u32) -> Result<f64> {
     let bytes =
         text.lines().find_map(|line| line.strip_prefix("wchar: ")).context("`wchar` in /proc/PID/io")?;
     Ok(bytes.trim().parse()?)
-}
-
-/// Between which of `n` sorted values their true median lies with 95 %, by the normal approximation of the
-/// binomial distribution.
-fn median_between(n: usize) -> (usize, usize) {
-    let half = (0.98 * (n as f64).sqrt()).ceil() as usize;
-    ((n / 2).saturating_sub(half), (n / 2 + half).min(n - 1))
 }
 
 /// The number of events that the large run records for a message.

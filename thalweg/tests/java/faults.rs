@@ -1,5 +1,5 @@
-//! A program in Java whose reader ends or stands still, whose disk is full, or that may write nowhere else
-//! goes on, and what is not recorded is counted exactly.
+//! A program in Java goes on when the reader of its events ends or stands still, when the disk is full, and
+//! when it may write to its spaces only. Events that are not recorded are counted exactly.
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
@@ -128,7 +128,7 @@ fn compiled(place: &Place, text: &str) -> Command {
     program
 }
 
-/// Runs a program whose spaces are on a disk of 4 MiB, of which a file `filler` takes the given part. Returns
+/// Runs a program with its spaces on a disk of 4 MiB; the file `filler` takes the given part of the disk. Returns
 /// the program's calls; `None` if there can be no such disk.
 fn on_small_disk(place: &Place, program: &Command, filled_kib: u32) -> Option<Value> {
     const SCRIPT: &str = "mount -t tmpfs -o size=4m none \"$1\"; head -c \"${FILLED}k\" /dev/zero > \"$1/filler\"; \
@@ -211,8 +211,8 @@ fn operations_without_room_are_counted_and_recorded_when_there_is_room() {
     assert!(parts.iter().any(|part| 0 < *part && *part < all / 2), "{parts:?} of {all}");
 }
 
-/// In a container whose file systems, with /tmp, are read-only, all calls are recorded if the directory of
-/// spaces may be written.
+/// In a container with read-only file systems (also /tmp) all calls are recorded if the directory of spaces
+/// may be written.
 #[test]
 #[ignore = "needs a JVM and the agent: `cargo xtask test --only java`"]
 fn a_container_whose_tmp_is_read_only_records_all_calls() {

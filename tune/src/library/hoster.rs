@@ -42,7 +42,7 @@ const SETTLE: Duration = Duration::from_secs(2);
 /// The variables by which a hoster knows the process number of PVM's daemon, and PVM's library.
 const DAEMON_NUMBER: &str = "THALWEG_HOSTER_OF";
 const LIBRARY: &str = "THALWEG_HOSTER_LIBRARY";
-/// The result of a host whose daemon did not start.
+/// The result for a host on which no daemon could be started.
 const NOT_STARTED: &str = "PvmCantStart";
 /// The name of the file of PVM's daemon, and the folder in which a daemon notes its address by default.
 const DAEMON: &str = "pvmd";
@@ -275,8 +275,8 @@ fn wait_for_guards(tuner: u32) -> bool {
     true
 }
 
-/// Whether the line of a daemon that was started says that its host has another architecture than the hosts
-/// of the virtual machine. A line without a signature is that of an older PVM, so nothing is known.
+/// Whether a daemon that was started has another architecture than the hosts of the virtual machine, by the
+/// line that it has printed. A line without a signature is that of an older PVM, so nothing is known.
 fn is_of_another_architecture(line: &str, hosts: &[(i32, i32)]) -> bool {
     let signature = || line.split_once("dsig<")?.1.split('>').next()?.parse::<i32>().ok();
     line.starts_with("ddpro") && {

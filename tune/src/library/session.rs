@@ -207,7 +207,6 @@ impl Session<'_, '_> {
                 let before = self.targets.len();
                 self.find()?;
                 self.put_back_rest();
-                self.targets.iter_mut().for_each(Target::look_at_process);
                 if self.targets.len() > before {
                     read_every = READ_EVERY;
                 }
@@ -217,6 +216,7 @@ impl Session<'_, '_> {
                     read = Instant::now();
                     read_every = if changes { READ_EVERY } else { (2 * read_every).min(READ_MAX) };
                 }
+                self.targets.iter_mut().for_each(Target::look_at_process);
             }
             self.drop_ended();
             if self.targets.is_empty() {

@@ -49,7 +49,7 @@ pub(super) struct Target {
     pub(super) pid: i32,
     /// How long a call may wait for a thread.
     wait: Duration,
-    /// Whether a measured function was called since the last [`Target::make_readings`].
+    /// Whether a measured function was called since the last [`Target::look_at_process`].
     pub(super) has_calls: bool,
     /// The way to the process's gatekeeper.
     pub(super) way: Way,
@@ -82,8 +82,8 @@ impl Target {
             clock: Clock::new(),
         };
         target.watch(pack).map_err(NoTarget::Refused)?;
-        target.look_at_process();
         target.make_readings(pack);
+        target.look_at_process();
         Ok(target)
     }
 
@@ -206,8 +206,9 @@ impl Target {
         }
     }
 
-    /// Reads what the system says about the process.
+    /// Reads the system's figures of the process, and begins to look for calls anew.
     pub(super) fn look_at_process(&mut self) {
+        self.has_calls = false;
         let (pid, row) = (self.pid, &mut self.row.0);
         row[0] = std::fs::read_dir(format!("/proc/{pid}/fd")).map_or(f64::NAN, |list| list.count() as f64);
         row[1] = limit(pid, "Max open files").unwrap_or(f64::NAN);
@@ -215,12 +216,12 @@ impl Target {
         row[3] = status(pid, "Threads").unwrap_or(f64::NAN);
     }
 
-    /// Makes the pack's readings, and reads points whose values are not known yet, by calls; returns whether a
-    /// value is another one than before. In a process without calls no thread would make the readings' calls,
-    /// so nothing is known of it.
+    /// Makes the pack's readings, and reads points whose values are not known yet, by calls. Returns whether
+    /// a value differs from the one before. In a process without calls no thread would make the readings' calls,
+    /// so nothing is read there.
     pub(super) fn make_readings(&mut self, pack: &Pack) -> bool {
         let mut changes = false;
-        let mut is_reached = std::mem::take(&mut self.has_calls);
+        let mut is_reached = self.has_calls;
         for reading in &pack.readings {
             let value = self.get_if(&mut is_reached, &reading.get).map_or(f64::NAN, |value| value as f64);
             let before = std::mem::replace(&mut self.row.0[reading.field], value);

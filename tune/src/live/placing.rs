@@ -39,6 +39,30 @@ pub(super) fn is_network_limited(window: &Window) -> bool {
     busiest > BUSY || ended || window.sources().any(|source| source.output_wait > SOURCE_WAITS)
 }
 
+/// The present mapping, and what it costs.
+struct Present {
+    problem: Problem,
+    places: Vec<u32>,
+    period: f64,
+    /// What moves of tasks do not change: messages that cross on any mapping, and waits for room.
+    stays: f64,
+}
+
+impl Present {
+    fn of(window: &Window, around: &Around<'_>, workers: &HashMap<u64, u32>) -> Present {
+        let mut problem = problem(window, around, workers);
+        let places = present(window, workers);
+        // Messages between a task on a worker and a task with a thread of its own cross between threads on any
+        // mapping.
+        let outside = outside(window, workers);
+        problem.delay = delay(&problem, &places, outside) * room(window);
+        let period = problem.period(&places);
+        let crosses = problem.delay * outside;
+        let stays = crosses + (1.0 - period - crosses).max(0.0);
+        Present { problem, places, period, stays }
+    }
+}
+
 /// The mapping that is expected to be best, if it is better than the present one.
 pub(super) fn propose(window: &Window, around: &Around<'_>) -> Option<Candidate> {
     if window.workers.len() < 2 || !is_network_limited(window) {
@@ -46,16 +70,7 @@ pub(super) fn propose(window: &Window, around: &Around<'_>) -> Option<Candidate>
     }
     let workers: HashMap<u64, u32> =
         window.workers.iter().enumerate().map(|(n, w)| (w.id, n as u32)).collect();
-    let mut problem = problem(window, around, &workers);
-    let present: Vec<u32> = present(window, &workers);
-    // Messages between a task on a worker and a task with a thread of its own cross between threads on any
-    // mapping.
-    let outside = outside(window, &workers);
-    problem.delay = delay(&problem, &present, outside) * room(window);
-    let now = problem.period(&present);
-    // What moves of tasks do not change: messages that cross on any mapping, and waits for room.
-    let crosses = problem.delay * outside;
-    let stays = crosses + (1.0 - now - crosses).max(0.0);
+    let Present { problem, places: present, period: now, stays } = Present::of(window, around, &workers);
     let found = search(&problem, Some(&present))?;
     let places = fewest_moves(&problem, &present, relabelled(&problem, &present, found));
     let moved = (0..present.len()).filter(|&at| places[at] != present[at]);
@@ -108,18 +123,12 @@ pub(super) fn with_places(
     if !is_known || tasks.len() > PLACED_MAX {
         return candidate;
     }
-    let mut problem = problem(window, around, &workers);
-    let present = present(window, &workers);
-    let outside = outside(window, &workers);
-    problem.delay = delay(&problem, &present, outside) * room(window);
-    let now = problem.period(&present);
-    let crosses = problem.delay * outside;
-    let stays = crosses + (1.0 - now - crosses).max(0.0);
+    let Present { mut problem, places, period: now, stays } = Present::of(window, around, &workers);
     // Workers that no longer take part give what they have to the others.
     let among = |place: u32| place % to as u32;
     problem.speeds = vec![1.0; to as usize];
     problem.fixed.iter_mut().flatten().for_each(|place| *place = among(*place));
-    let present: Vec<u32> = present.into_iter().map(among).collect();
+    let present: Vec<u32> = places.into_iter().map(among).collect();
     let Some(found) = search(&problem, Some(&present)) else { return candidate };
     let gain = ((now + stays) / (found.period + stays) - 1.0).min(4.0);
     let mut action = candidate.action;

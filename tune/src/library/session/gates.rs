@@ -23,7 +23,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(5);
 
 /// A gatekeeper of some of the processes.
 pub(super) struct Gate {
-    /// The process by which the gatekeepers of a kind are told apart, such as PVM's daemon.
+    /// The process that has this gatekeeper and no other, such as PVM's daemon.
     of: i32,
     child: Child,
     orders: Option<ChildStdin>,
