@@ -26,6 +26,15 @@ fn is_guarded(process: &str) -> bool {
     })
 }
 
+/// Waits until the processes that guard the killed tuner have undone its changes, and have ended.
+fn wait_for_guards(processes: &[String]) {
+    let begin = Instant::now();
+    while processes.iter().any(|process| is_guarded(process)) {
+        assert!(begin.elapsed() < Duration::from_secs(60), "guards are still running");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
 #[test]
 fn a_killed_tuner_leaves_nothing_changed() {
     let Some(machine) = Machine::start() else { return skipped("no PVM, or no C compiler") };
@@ -44,11 +53,7 @@ fn a_killed_tuner_leaves_nothing_changed() {
     assert!(kept.is_some() && run.is_attached());
     tuner.kill().expect("it is killed");
     tuner.wait().expect("it is gone");
-    // The processes that guard the tuner undo its changes, and end.
-    let begin = Instant::now();
-    while processes.iter().any(|process| is_guarded(process)) && begin.elapsed() < Duration::from_secs(60) {
-        std::thread::sleep(Duration::from_millis(50));
-    }
+    wait_for_guards(&processes);
     let fragment =
         ["attach", &processes[0], "--call", "pvm_getopt(10)", "--at", "pvm_send", "--within", "20s"];
     let last = printed(&thalweg(&fragment));
@@ -104,6 +109,8 @@ fn a_foreign_host_waits_for_the_guards_of_a_killed_tuner() {
     let line = read.recv_timeout(Duration::from_secs(60)).expect("the host is admitted");
     assert_eq!(line, format!("1 {READABLE}"));
     let run = reader.join().expect("a reader");
+    // A guard answers for the host as soon as messages are readable; it removes the rest afterwards.
+    wait_for_guards(&processes);
     assert!(!run.is_attached());
 }
 

@@ -49,7 +49,8 @@ fn known(output: &str, is_of_times: bool) -> Vec<String> {
         word.len() >= 5 && (is_number(16) || is_number(10))
     };
     let word = |word: &str| match word {
-        _ if is_task(word) => "TASK".to_owned(),
+        // Among times, 300000 µs look like the number of a task.
+        _ if is_task(word) => if is_of_times { "" } else { "TASK" }.to_owned(),
         _ if is_of_times => word.replace(|c: char| c.is_ascii_digit(), ""),
         _ => word.to_owned(),
     };
@@ -171,6 +172,6 @@ fn examples_of_mpich_print_the_same() {
 #[test]
 fn what_differs_in_each_run_is_left_out() {
     assert_eq!(known("i'm t40002\nfrom 262147: 12.5 ms", false), ["from TASK 12 5 ms", "i m TASK"]);
-    assert_eq!(known("5  12345 us\n", true), known("7     99 us\n", true));
+    assert_eq!(known("5  300000 us\n", true), known("7     99 us\n", true));
     assert_ne!(known("I got 100.000 from 1", false), known("I got 200.000 from 1", false));
 }

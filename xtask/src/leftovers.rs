@@ -59,9 +59,21 @@ impl Places {
             return Ok(());
         }
         left.sort();
-        let shown: Vec<String> = left.iter().take(NAMED).map(|path| path.display().to_string()).collect();
+        let shown: Vec<String> = left.iter().take(NAMED).map(|path| with_content(path)).collect();
         bail!("left behind: {} (such as {})", left.len(), shown.join(", "))
     }
+}
+
+/// A path, and for a folder also what is in it, which tells whose folder it was.
+fn with_content(path: &Path) -> String {
+    let entries = fs::read_dir(path).map(|list| list.flatten().collect()).unwrap_or_else(|_| Vec::new());
+    let names: Vec<String> = entries
+        .iter()
+        .take(NAMED)
+        .map(|entry| entry.file_name().to_string_lossy().into_owned())
+        .collect();
+    let inside = if names.is_empty() { String::new() } else { format!(" with {}", names.join(" ")) };
+    format!("{}{inside}", path.display())
 }
 
 impl Drop for Places {
@@ -93,6 +105,7 @@ mod tests {
         };
         check("echo > \"$TMPDIR/a\" && rm \"$TMPDIR/a\"", None);
         check("echo > \"$TMPDIR/a\"", Some("/a)"));
+        check("mkdir \"$TMPDIR/a\" && echo > \"$TMPDIR/a/b\"", Some("/a with b)"));
         check("mkdir \"$THALWEG_SPACES/a-4711\"", Some("/a-4711)"));
     }
 }

@@ -165,11 +165,21 @@ fn compiled(source: &Path, program: &Path) -> bool {
 
 impl Drop for Machine {
     fn drop(&mut self) {
-        let _ = self.daemon.kill();
+        // What the daemon has started and has not yet become a daemon itself is in its process group.
+        let _ = Command::new("kill").args(["-9", "--", &format!("-{}", self.daemon.id())]).status();
         let _ = self.daemon.wait();
-        // The daemon of another host is no child of this process.
-        for pid in self.other_daemons() {
-            let _ = Command::new("kill").args(["-9", &pid.to_string()]).status();
+        // The daemon of another host is no child of this process. Until it is gone, it may write files in the
+        // folder, which then could not be removed.
+        let begin = Instant::now();
+        loop {
+            let others = self.other_daemons();
+            if others.is_empty() || begin.elapsed() > WAIT {
+                return;
+            }
+            for pid in others {
+                let _ = Command::new("kill").args(["-9", &pid.to_string()]).status();
+            }
+            std::thread::sleep(Duration::from_millis(5));
         }
     }
 }
