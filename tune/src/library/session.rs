@@ -2,6 +2,7 @@
 //! and keeps or takes back what it tried.
 
 mod gates;
+mod running;
 
 use std::cell::RefCell;
 use std::collections::{HashMap, VecDeque};
@@ -20,6 +21,7 @@ use crate::action::Action;
 use crate::control::{Decision, Gain, What, percent};
 use gates::Gate;
 pub(super) use gates::Way;
+use running::{Candidate, Running, of_living};
 
 /// The length of a window while an action is tried or looked for; the next constants are the length while no
 /// action is, and the largest length.
@@ -40,6 +42,10 @@ const UNLIKE: usize = 5;
 /// The number of consecutive windows with other calls than before a trial after which the trial ends; the
 /// first window is not counted.
 const SHIFTED: usize = 2;
+/// If processes end that together did at most this fraction of the work, a trial goes on without them.
+const LITTLE: f64 = 0.01;
+/// The factor by which a process's share of the work is smoothed from window to window.
+const FADE: f64 = 0.7;
 /// The interval at which processes are searched.
 const LOOK_EVERY: Duration = Duration::from_millis(1000);
 /// The least and the greatest interval of readings that calls of the library make, which stop each process and
@@ -94,30 +100,6 @@ pub enum LibraryProgress<'s> {
     /// A window of a process was measured: the process, the seconds since the tuner began, and each field
     /// with its value.
     Window(i32, f64, &'s [(&'s str, f64)]),
-}
-
-/// An action with the values that it would set in each process.
-struct Candidate {
-    action: usize,
-    point: usize,
-    /// The indices of the targets, each with the value that the target would get.
-    values: Vec<(usize, f64)>,
-    /// The present value of the first target.
-    from: Option<f64>,
-    gain: f64,
-    model: String,
-    why: String,
-}
-
-/// A candidate on trial.
-struct Running {
-    candidate: Candidate,
-    trial: Trial,
-    /// For each mean of the values kept of calls, the least and the greatest value in the windows before the
-    /// trial.
-    signature: Vec<(f64, f64)>,
-    blind: usize,
-    shifted: usize,
 }
 
 struct Session<'l, 't> {
@@ -279,32 +261,40 @@ impl Session<'_, '_> {
     }
 
     fn drop_ended(&mut self) {
-        let before = self.targets.len();
-        self.targets.retain(Target::is_alive);
-        if self.targets.len() != before {
-            // The targets' indices have changed, so the trial ends; the tried values stay in force until
-            // tuning ends.
-            if let Some(running) = self.trial.take() {
-                self.decide(
-                    What::TakenBack,
-                    Some(&running.candidate),
-                    None,
-                    "a process has ended meanwhile".to_owned(),
-                );
-                let point = running.candidate.point;
-                self.undo_everywhere(point);
-            }
-            self.rates.clear();
+        let is_alive: Vec<bool> = self.targets.iter().map(Target::is_alive).collect();
+        if !is_alive.contains(&false) {
+            return;
+        }
+        let ended = || self.targets.iter().zip(&is_alive).filter(|(_, is_alive)| !**is_alive);
+        let share: f64 = ended().map(|(target, _)| target.share).sum();
+        let remaining = self.trial.take().map(|running| running.without(&self.targets, &is_alive));
+        for known in &mut self.signatures {
+            *known = of_living(known, &is_alive, is_alive.len());
+        }
+        let mut alive = is_alive.iter();
+        self.targets.retain(|_| alive.next().is_some_and(|is_alive| *is_alive));
+        if share <= LITTLE && remaining.as_ref().is_none_or(|running| !running.candidate.values.is_empty()) {
+            self.trial = remaining;
+            return;
+        }
+        self.rates.clear();
+        if let Some(running) = remaining {
+            let why = format!("processes that did {} of the work have ended meanwhile", percent(share));
+            self.decide(What::TakenBack, Some(&running.candidate), None, why);
+            self.undo_everywhere(running.candidate.point);
         }
     }
 
-    /// Reads a window of all processes; returns the sum of the calls that count as progress in the window.
+    /// Reads a window of all processes; returns the sum of the calls that count as progress in the window,
+    /// during a trial only those of its members.
     fn look(&mut self, seconds: f64) -> f64 {
         let pack = self.library.pack;
-        let mut progress = 0.0;
+        let (mut progress, mut all) = (0.0, 0.0);
         let at = self.begun.elapsed().as_secs_f64();
+        let members = self.trial.as_ref().map(|running| &running.members);
         for target in &mut self.targets {
             target.row.0[6] = seconds;
+            target.progress = 0.0;
             if target.look(pack, seconds).is_err() {
                 continue;
             }
@@ -312,10 +302,17 @@ impl Session<'_, '_> {
             let measured = pack.measured(&target.row);
             let rate = pack.progress.as_ref().map_or(f64::NAN, |progress| progress.number(&measured));
             // A pack computes rates per nanosecond.
-            progress += if rate.is_nan() { 0.0 } else { rate * 1e9 * seconds };
+            target.progress = if rate.is_nan() { 0.0 } else { rate * 1e9 * seconds };
+            all += target.progress;
+            if members.is_none_or(|members| members.contains(&target.pid)) {
+                progress += target.progress;
+            }
             let row: Vec<(&str, f64)> =
                 pack.names.iter().map(String::as_str).zip(target.row.0.iter().copied()).collect();
             (self.report)(&LibraryProgress::Window(target.pid, at, &row));
+        }
+        for target in &mut self.targets {
+            target.share = (target.progress / all.max(f64::MIN_POSITIVE)).max(FADE * target.share);
         }
         progress
     }
@@ -578,7 +575,8 @@ impl Session<'_, '_> {
         let is_lasting = pack.points[candidate.point].lever.as_ref().is_some_and(|lever| lever.is_lasting);
         let trial = Trial::new(before, is_lasting, pack.actions[candidate.action].is_trusted);
         self.rates.clear();
-        self.trial = Some(Running { candidate, trial, signature, blind: 0, shifted: 0 });
+        let members = self.targets.iter().map(|target| target.pid).collect();
+        self.trial = Some(Running { candidate, trial, members, signature, blind: 0, shifted: 0 });
     }
 
     fn put(&mut self, candidate: &Candidate) -> Result<(), String> {

@@ -59,6 +59,10 @@ pub(super) struct Target {
     pub(super) points: Vec<State>,
     /// The values of the pack's fields in the last window.
     pub(super) row: Row,
+    /// The number of calls that count as progress in the last window, and the part of the progress of all
+    /// processes that this process makes, smoothed over windows.
+    pub(super) progress: f64,
+    pub(super) share: f64,
     clock: Clock,
 }
 
@@ -79,6 +83,8 @@ impl Target {
             watched: Vec::new(),
             points: vec![State::default(); pack.points.len()],
             row: Row(vec![f64::NAN; pack.names.len()]),
+            progress: 0.0,
+            share: 0.0,
             clock: Clock::new(),
         };
         target.watch(pack).map_err(NoTarget::Refused)?;

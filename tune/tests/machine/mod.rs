@@ -165,18 +165,17 @@ fn compiled(source: &Path, program: &Path) -> bool {
 
 impl Drop for Machine {
     fn drop(&mut self) {
-        // What the daemon has started and has not yet become a daemon itself is in its process group.
-        let _ = Command::new("kill").args(["-9", "--", &format!("-{}", self.daemon.id())]).status();
+        let _ = self.daemon.kill();
         let _ = self.daemon.wait();
-        // The daemon of another host is no child of this process. Until it is gone, it may write files in the
-        // folder, which then could not be removed.
+        // Tasks, daemons of other hosts and gatekeepers are no children of this process. Until they are gone,
+        // they may write files in the folder, which then could not be removed.
         let begin = Instant::now();
         loop {
-            let others = self.other_daemons();
-            if others.is_empty() || begin.elapsed() > WAIT {
+            let users = processes_with(self.folder.path());
+            if users.is_empty() || begin.elapsed() > WAIT {
                 return;
             }
-            for pid in others {
+            for pid in users {
                 let _ = Command::new("kill").args(["-9", &pid.to_string()]).status();
             }
             std::thread::sleep(Duration::from_millis(5));
@@ -184,12 +183,24 @@ impl Drop for Machine {
     }
 }
 
-fn processes_of(program: &Path) -> Vec<i32> {
+/// The processes that have this folder in their environment.
+fn processes_with(folder: &Path) -> Vec<i32> {
+    let folder = folder.as_os_str().as_encoded_bytes();
+    let has = |pid: &i32| {
+        let known = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+        known.windows(folder.len()).any(|part| part == folder)
+    };
+    all_processes().filter(has).collect()
+}
+
+fn all_processes() -> impl Iterator<Item = i32> {
     let list = std::fs::read_dir("/proc").expect("a list of processes").flatten();
-    let numbers = list.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
-    numbers
-        .filter(|pid| std::fs::read_link(format!("/proc/{pid}/exe")).is_ok_and(|exe| exe == program))
-        .collect()
+    list.filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+}
+
+fn processes_of(program: &Path) -> Vec<i32> {
+    let runs = |pid: &i32| std::fs::read_link(format!("/proc/{pid}/exe")).is_ok_and(|exe| exe == program);
+    all_processes().filter(runs).collect()
 }
 
 /// A running program of two tasks.
