@@ -243,7 +243,9 @@ impl Layout {
     pub(crate) fn figures(&self, memory: &File, begin: u64) -> Result<Figures, Error> {
         let stripe = self.figures_bytes();
         let mut bytes = vec![0; (stripe * STRIPES) as usize];
-        for (number, part) in bytes.chunks_exact_mut(stripe as usize).enumerate() {
+        // Stripes without records of calls lie next to each other, so that they are read at once.
+        let at_once = if stripe == self.stripe_bytes { STRIPES } else { 1 };
+        for (number, part) in bytes.chunks_exact_mut((stripe * at_once) as usize).enumerate() {
             memory
                 .read_exact_at(part, begin + number as u64 * self.stripe_bytes)
                 .map_err(|error| Error::of("cannot read the figures", error))?;

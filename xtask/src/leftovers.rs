@@ -67,11 +67,8 @@ impl Places {
 /// A path, and for a folder also what is in it, which tells whose folder it was.
 fn with_content(path: &Path) -> String {
     let entries = fs::read_dir(path).map(|list| list.flatten().collect()).unwrap_or_else(|_| Vec::new());
-    let names: Vec<String> = entries
-        .iter()
-        .take(NAMED)
-        .map(|entry| entry.file_name().to_string_lossy().into_owned())
-        .collect();
+    let names: Vec<String> =
+        entries.iter().take(NAMED).map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
     let inside = if names.is_empty() { String::new() } else { format!(" with {}", names.join(" ")) };
     format!("{}{inside}", path.display())
 }

@@ -29,19 +29,34 @@ pub(super) fn children(of: i32) -> Vec<i32> {
 
 /// The processes `of` and their descendants.
 pub(super) fn with_children(of: &[i32]) -> Vec<i32> {
-    let parents: Vec<(i32, i32)> =
-        processes().into_iter().filter_map(|pid| Some((pid, parent(pid)?))).collect();
+    let own = std::process::id().cast_signed();
     let mut found = of.to_vec();
     let mut next = 0;
     while let Some(pid) = found.get(next).copied() {
         next += 1;
-        for (child, _) in parents.iter().filter(|(_, parent)| *parent == pid) {
-            if !found.contains(child) {
-                found.push(*child);
+        for child in listed_children(pid).unwrap_or_else(|| children(pid)) {
+            if child != own && !found.contains(&child) {
+                found.push(child);
             }
         }
     }
     found
+}
+
+/// The children of a process as the kernel lists them for each thread, which costs much less than to look at all
+/// processes; `None` if this kernel has no such lists.
+fn listed_children(of: i32) -> Option<Vec<i32>> {
+    let mut found = Vec::new();
+    for thread in std::fs::read_dir(format!("/proc/{of}/task")).ok()?.flatten() {
+        let list = match std::fs::read_to_string(thread.path().join("children")) {
+            Ok(list) => list,
+            // A thread may have ended.
+            Err(_) if !thread.path().exists() => continue,
+            Err(_) => return None,
+        };
+        found.extend(list.split_whitespace().filter_map(|pid| pid.parse::<i32>().ok()));
+    }
+    Some(found)
 }
 
 /// The parent of a process.
@@ -59,9 +74,12 @@ mod tests {
         let mut child = std::process::Command::new("sleep").arg("60").spawn().expect("sleep");
         let own = std::process::id().cast_signed();
         let found = with_children(&[own]);
+        let (listed, looked_for) = (listed_children(own), children(own));
         let _ = child.kill();
         let _ = child.wait();
-        assert!(found[0] == own && found.contains(&child.id().cast_signed()), "{found:?}");
+        let pid = child.id().cast_signed();
+        assert!(found[0] == own && found.contains(&pid), "{found:?}");
+        assert!(listed.is_none_or(|listed| listed.contains(&pid)) && looked_for.contains(&pid));
         assert!(!using(&Glob::new("no-such-library*")).contains(&own));
     }
 }

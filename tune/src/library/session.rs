@@ -46,6 +46,9 @@ const SHIFTED: usize = 2;
 const LITTLE: f64 = 0.01;
 /// The factor by which a process's share of the work is smoothed from window to window.
 const FADE: f64 = 0.7;
+/// The interval at which orders and gatekeepers are looked for. Each look may take a processor from the
+/// program.
+const OBEY_EVERY: Duration = Duration::from_millis(40);
 /// The interval at which processes are searched.
 const LOOK_EVERY: Duration = Duration::from_millis(1000);
 /// The least and the greatest interval of readings that calls of the library make, which stop each process and
@@ -169,14 +172,14 @@ pub fn tune_library(
 
 impl Session<'_, '_> {
     fn run(&mut self, stop: &dyn Fn() -> bool) -> Result<u64, String> {
-        let (mut window, mut slow) = (WINDOW, Instant::now());
+        let (mut window, mut slow, mut looked) = (WINDOW, Instant::now(), Instant::now());
         let (mut read, mut read_every) = (Instant::now(), READ_EVERY);
         let why = loop {
             let begin = Instant::now();
             while begin.elapsed() < window && !stop() {
                 self.obey()?;
                 self.see_gates();
-                std::thread::sleep(Duration::from_millis(10).min(window.saturating_sub(begin.elapsed())));
+                std::thread::sleep(OBEY_EVERY.min(window.saturating_sub(begin.elapsed())));
             }
             if stop() {
                 break "it was asked to";
@@ -204,12 +207,17 @@ impl Session<'_, '_> {
             if self.targets.is_empty() {
                 break "all processes have ended";
             }
-            let seconds = begin.elapsed().as_secs_f64();
+            let seconds = looked.elapsed().as_secs_f64();
+            looked = Instant::now();
             let progress = self.look(seconds);
+            let decisions = self.number;
             self.window(progress / seconds);
             // Calls that the tuner made for its changes must not count, so what was recorded since the window
             // is discarded.
-            self.targets.iter_mut().for_each(|target| drop(target.look(self.library.pack, seconds)));
+            if self.number > decisions || self.trial.is_some() {
+                self.targets.iter_mut().for_each(|target| drop(target.look(self.library.pack, seconds)));
+                looked = Instant::now();
+            }
             window = self.next(window, progress);
         };
         self.end(why)

@@ -1,6 +1,7 @@
 //! One process that uses the library: figures about its calls, the present values of its points, and what is
 //! needed to take changes back.
 
+use std::io::Read;
 use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
@@ -218,8 +219,13 @@ impl Target {
         let (pid, row) = (self.pid, &mut self.row.0);
         row[0] = std::fs::read_dir(format!("/proc/{pid}/fd")).map_or(f64::NAN, |list| list.count() as f64);
         row[1] = limit(pid, "Max open files").unwrap_or(f64::NAN);
-        row[2] = status(pid, "VmRSS").map_or(f64::NAN, |kib| kib * 1024.0);
-        row[3] = status(pid, "Threads").unwrap_or(f64::NAN);
+        let status = text_of(pid, "status").unwrap_or_default();
+        let number = |field: &str| {
+            let rest = status.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(':'))?;
+            rest.split_whitespace().next()?.parse::<f64>().ok()
+        };
+        row[2] = number("VmRSS").map_or(f64::NAN, |kib| kib * 1024.0);
+        row[3] = number("Threads").unwrap_or(f64::NAN);
     }
 
     /// Makes the pack's readings, and reads points whose values are not known yet, by calls. Returns whether
@@ -522,14 +528,15 @@ fn figures(values: &Histogram, scale: f64) -> [f64; 7] {
     figures.map(|figure| figure * scale)
 }
 
-fn status(pid: i32, field: &str) -> Option<f64> {
-    let text = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
-    let rest = text.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(':'))?;
-    rest.split_whitespace().next()?.parse().ok()
+/// What the kernel says of a process in one of its files, which is read by a single call.
+fn text_of(pid: i32, file: &str) -> Option<String> {
+    let mut bytes = vec![0; 8192];
+    let length = std::fs::File::open(format!("/proc/{pid}/{file}")).ok()?.read(&mut bytes).ok()?;
+    Some(String::from_utf8_lossy(&bytes[..length]).into_owned())
 }
 
 fn limit(pid: i32, name: &str) -> Option<f64> {
-    let text = std::fs::read_to_string(format!("/proc/{pid}/limits")).ok()?;
+    let text = text_of(pid, "limits")?;
     let rest = text.lines().find_map(|line| line.strip_prefix(name))?;
     match rest.split_whitespace().next()? {
         "unlimited" => Some(f64::INFINITY),

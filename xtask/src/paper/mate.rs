@@ -16,7 +16,7 @@ use std::process::ExitCode;
 const HELP: &str = "\
 Prints the tables of the MATE paper with our figures beside what is known of theirs.
 
-usage: cargo xtask paper mate [--seconds X] [--sort CLASS [--whole]] [--mpi]
+usage: cargo xtask paper mate [--seconds X] [--sort CLASS [--whole|--intrusion]] [--mpi]
 
   --seconds X   so long for each size and way (default 1)
   --sort CLASS  instead of the tables: the integer sort of the NAS benchmarks in class S, W, A or B, with four
@@ -24,6 +24,8 @@ usage: cargo xtask paper mate [--seconds X] [--sort CLASS [--whole]] [--mpi]
                 a tuner that finds nothing to do (3 minutes with --seconds 2)
   --whole       with --sort: only whole runs, from the start of the program to its end, beside a tuner and alone
                 in seven pairs, with the library's own settings and with the best (2 minutes with --seconds 0.5)
+  --intrusion   with --sort: only the cost of a tuner that finds nothing to do, which comes and goes 15 times in
+                one run (1 minute with --seconds 1)
   --mpi         with --sort: over MPICH instead of PVM
 
 The tables and --sort need Debian's pvm and pvm-dev; --mpi needs mpich and libmpich-dev. The command says what
@@ -36,7 +38,7 @@ const PAPER_FRAGMENT_US: f64 = 1930.0;
 const PAPER_KILOBYTE_US: f64 = 405.0;
 
 pub(super) fn run(mut arguments: lexopt::Parser) -> Result<ExitCode> {
-    let (mut seconds, mut class, mut over_mpi, mut is_whole) = (1.0_f64, None, false, false);
+    let (mut seconds, mut class, mut over_mpi, mut part) = (1.0_f64, None, false, sort::Part::All);
     while let Some(argument) = arguments.next()? {
         match argument {
             Long("help") | Short('h') => {
@@ -45,7 +47,8 @@ pub(super) fn run(mut arguments: lexopt::Parser) -> Result<ExitCode> {
             }
             Long("seconds") => seconds = arguments.value()?.parse()?,
             Long("sort") => class = Some(sort::Class::named(&arguments.value()?.string()?)?),
-            Long("whole") => is_whole = true,
+            Long("whole") => part = sort::Part::Whole,
+            Long("intrusion") => part = sort::Part::Intrusion,
             Long("mpi") => over_mpi = true,
             other => return Err(other.unexpected().into()),
         }
@@ -58,9 +61,9 @@ pub(super) fn run(mut arguments: lexopt::Parser) -> Result<ExitCode> {
     process::require_c_compiler()?;
     match class {
         Some(class) if over_mpi => {
-            return sort::print_mpi(class, seconds, is_whole).map(|()| ExitCode::SUCCESS);
+            return sort::print_mpi(class, seconds, part).map(|()| ExitCode::SUCCESS);
         }
-        None if is_whole => bail!("--whole is about the integer sort: it needs `--sort CLASS`"),
+        None if part != sort::Part::All => bail!("--whole and --intrusion need `--sort CLASS`"),
         None if over_mpi => bail!("--mpi measures the integer sort: it needs `--sort CLASS`"),
         _ => {}
     }
@@ -71,11 +74,8 @@ pub(super) fn run(mut arguments: lexopt::Parser) -> Result<ExitCode> {
             return Ok(ExitCode::SUCCESS);
         }
     };
-    if let Some(class) = class.filter(|_| is_whole) {
-        return sort::print_whole_pvm(&machine, class, seconds).map(|()| ExitCode::SUCCESS);
-    }
     if let Some(class) = class {
-        return sort::print_pvm(&machine, class, seconds).map(|()| ExitCode::SUCCESS);
+        return sort::print_pvm(&machine, class, seconds, part).map(|()| ExitCode::SUCCESS);
     }
     let program = machine.compile("pingpong.c")?;
     let ping = |way: Way| rounds(&machine, &program, way, &SIZES, seconds);

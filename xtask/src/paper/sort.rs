@@ -4,9 +4,11 @@
 //! Every static setting is measured once. The best setting and a tuned run then take turns, so that the best of
 //! many noisy times is not compared with a single one. The intrusion of a tuner is the time of an iteration with
 //! the best setting and a tuner beside it, which respects what the program chose and changes nothing, divided by
-//! the time without the tuner, in pairs.
+//! the time without the tuner. Tuners come and go in one run, because two runs of the sort differ by more than a
+//! tuner costs.
 
 use super::pvm::{FRAGMENTS, Machine, Way, compile, median};
+use crate::paper::Interval;
 use crate::{app, process};
 use anyhow::{Context, Result, bail};
 use std::io::{BufRead, BufReader, Read};
@@ -18,15 +20,21 @@ use std::time::{Duration, Instant};
 const TASKS: usize = 4;
 /// The time that a tuner has before its run is measured, in seconds.
 const TUNING_S: f64 = 10.0;
-/// How often the best setting and a tuned run take turns, and the best setting with and without a tuner.
+/// How often the best setting and a tuned run take turns.
 const ROUNDS: usize = 3;
-const PAIRS: usize = 5;
+/// How often a tuner comes and goes, and the time in seconds after its coming and going that does not count.
+const PAIRS: usize = 15;
+const SETTLE_S: f64 = 1.0;
 /// The number of pairs of whole runs, and how many times longer than the time that is measured in other runs a
 /// whole run without a tuner takes at least.
 const WHOLE_PAIRS: usize = 7;
 const WHOLE: f64 = 5.0;
 /// The values of MPICH's `MPIR_CVAR_POLLS_BEFORE_YIELD`; 1000 is its default.
 const POLLS: [u32; 6] = [1000, 0, 10, 100, 10_000, 100_000];
+
+/// What the intrusion of a tuner is, in a table.
+const INTRUSION: &str =
+    "an iteration with a tuner that has nothing to do, by one without it (goal 1.01 or less)";
 
 /// A class of the benchmark, which determines the number of keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -87,12 +95,32 @@ struct Kept {
     change: String,
 }
 
+/// What of the sort is measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Part {
+    /// Every static setting, tuned runs, and the intrusion.
+    All,
+    /// Runs from their start to their end.
+    Whole,
+    /// The intrusion of a tuner that has nothing to do.
+    Intrusion,
+}
+
+/// The setting of PVM that is the best in most classes.
+const BEST: Way = Way { route: 3, encoding: 1, fragment: FRAGMENTS[FRAGMENTS.len() - 1] };
+
 /// Measures the sort over PVM, and prints its tables.
-pub(super) fn print_pvm(machine: &Machine, class: Class, seconds: f64) -> Result<()> {
+pub(super) fn print_pvm(machine: &Machine, class: Class, seconds: f64, part: Part) -> Result<()> {
     app::build(&[])?;
     let program = machine.compile("sort_pvm.c")?;
     let sort = Sort { class, program, machine: Some(machine), seconds, folder: tempfile::tempdir()? };
-    println!("\n### Integer sort over PVM, class {}, {TASKS} tasks\n", class.0);
+    let which = if part == Part::Whole { "Whole runs of the integer sort" } else { "Integer sort" };
+    println!("\n### {which} over PVM, class {}, {TASKS} tasks\n", class.0);
+    match part {
+        Part::All => {}
+        Part::Whole => return sort.print_whole(&[Setting::Pvm(Way::START), Setting::Pvm(BEST)]),
+        Part::Intrusion => return sort.print_intrusion(Setting::Pvm(BEST)),
+    }
     println!("The time of an iteration in ms, by route and encoding, and by the size of fragments.\n");
     println!("| | {} |", FRAGMENTS.map(|fragment| format!("{fragment} B")).join(" | "));
     println!("|---|{}", "---|".repeat(FRAGMENTS.len()));
@@ -113,18 +141,8 @@ pub(super) fn print_pvm(machine: &Machine, class: Class, seconds: f64) -> Result
     sort.print_tuned(Setting::Pvm(Way::START), best)
 }
 
-/// Measures whole runs of the sort over PVM, and prints their table.
-pub(super) fn print_whole_pvm(machine: &Machine, class: Class, seconds: f64) -> Result<()> {
-    app::build(&[])?;
-    let program = machine.compile("sort_pvm.c")?;
-    let sort = Sort { class, program, machine: Some(machine), seconds, folder: tempfile::tempdir()? };
-    println!("\n### Whole runs of the integer sort over PVM, class {}, {TASKS} tasks\n", class.0);
-    let best = Way { route: 3, encoding: 1, fragment: FRAGMENTS[FRAGMENTS.len() - 1] };
-    sort.print_whole(&[Setting::Pvm(Way::START), Setting::Pvm(best)])
-}
-
-/// Measures the sort over MPICH, and prints its tables, or only that of whole runs. If MPICH is missing, that is printed.
-pub(super) fn print_mpi(class: Class, seconds: f64, is_whole: bool) -> Result<()> {
+/// Measures the sort over MPICH, and prints its tables. If MPICH is missing, that is printed.
+pub(super) fn print_mpi(class: Class, seconds: f64, part: Part) -> Result<()> {
     if !process::is_installed("mpicc.mpich", "--version") {
         println!(
             "MPICH cannot be measured: `mpicc.mpich` is missing (Debian's packages mpich and libmpich-dev)"
@@ -135,11 +153,13 @@ pub(super) fn print_mpi(class: Class, seconds: f64, is_whole: bool) -> Result<()
     let folder = tempfile::tempdir()?;
     let program = compile("mpicc.mpich", "sort_mpi.c", folder.path(), &[])?;
     let sort = Sort { class, program, machine: None, seconds, folder };
-    if is_whole {
-        println!("\n### Whole runs of the integer sort over MPICH, class {}, {TASKS} ranks\n", class.0);
-        return sort.print_whole(&[Setting::Polls(POLLS[0])]);
+    let which = if part == Part::Whole { "Whole runs of the integer sort" } else { "Integer sort" };
+    println!("\n### {which} over MPICH, class {}, {TASKS} ranks\n", class.0);
+    match part {
+        Part::All => {}
+        Part::Whole => return sort.print_whole(&[Setting::Polls(POLLS[0])]),
+        Part::Intrusion => return sort.print_intrusion(Setting::Polls(POLLS[0])),
     }
-    println!("\n### Integer sort over MPICH, class {}, {TASKS} ranks\n", class.0);
     println!("The time of an iteration in ms, by the number of polls before a rank yields.\n");
     println!("| {} |", POLLS.map(|polls| polls.to_string()).join(" | "));
     println!("|{}", "---|".repeat(POLLS.len()));
@@ -176,17 +196,6 @@ impl Sort<'_> {
             after.push(outcome.kept.last().map_or(0.0, |kept| kept.at));
             kept = outcome.kept.iter().map(|kept| kept.change.as_str()).collect::<Vec<_>>().join(", ");
         }
-        let (mut alone, mut beside) = (Vec::new(), Vec::new());
-        for pair in 0..PAIRS {
-            let mut both = [Beside::Nobody, Beside::Tuner];
-            both.rotate_left(pair % 2);
-            for of in both {
-                let took = self.run(best, of, 1.0)?.iteration_us;
-                if of == Beside::Tuner { beside.push(took) } else { alone.push(took) }
-            }
-        }
-        let ratios: Vec<f64> = beside.iter().zip(&alone).map(|(with, without)| with / without).collect();
-        let shown: Vec<String> = ratios.iter().map(|ratio| format!("{ratio:.3}")).collect();
         let middle = |values: Vec<f64>| median(values).context("a time");
         let (first, by_hand, tuned) = (middle(first)?, middle(by_hand)?, middle(tuned)?);
         println!("\n| what | |\n|---|---|");
@@ -199,12 +208,75 @@ impl Sort<'_> {
         );
         println!("| the last run of the tuner kept | {} |", if kept.is_empty() { "nothing" } else { &kept });
         println!("| the last change was kept after | {:.1} s |", middle(after)?);
-        println!(
-            "| with a tuner that has nothing to do, by without it (goal 1.01 or less) | {:.3} ({}) |",
-            middle(ratios)?,
-            shown.join(", ")
-        );
+        println!("| {INTRUSION} | {} |", self.intrusion(best)?.shown(3, ""));
         Ok(())
+    }
+
+    /// Prints the intrusion of a tuner that has nothing to do.
+    fn print_intrusion(&self, setting: Setting) -> Result<()> {
+        println!("| setting of the program | {INTRUSION} |\n|---|---|");
+        println!("| {setting} | {} |", self.intrusion(setting)?.shown(3, ""));
+        Ok(())
+    }
+
+    /// The time of an iteration with a tuner, which changes nothing, by the time without one, in pairs of turns
+    /// within one run of the sort.
+    fn intrusion(&self, setting: Setting) -> Result<Interval> {
+        let turn_s = SETTLE_S + self.seconds;
+        let turns: Vec<Beside> = (0..PAIRS)
+            .flat_map(|pair| {
+                let mut both = [Beside::Nobody, Beside::Tuner];
+                both.rotate_left(pair % 2);
+                both
+            })
+            .collect();
+        let stop = self.folder.path().join("stop");
+        let _ = std::fs::remove_file(&stop);
+        // A tuner comes and goes within a second.
+        let mut command = self.command(setting, turns.len() as f64 * (turn_s + 1.0), 1_000_000);
+        let shown = process::shown(&command);
+        let mut child = command.env("STOP", &stop).stdout(Stdio::piped()).spawn().context(shown.clone())?;
+        let mut lines = BufReader::new(child.stdout.take().context("an output")?).lines();
+        let mut next = || loop {
+            let line = lines.next().transpose()?.with_context(|| format!("`{shown}` ended early"))?;
+            if let Some(known) = iteration(&line) {
+                return Ok::<_, anyhow::Error>(known);
+            }
+        };
+        let mut sort = || -> Result<Vec<f64>> {
+            let mut medians = Vec::new();
+            next()?;
+            for of in &turns {
+                let tuner = (*of == Beside::Tuner).then(|| self.tune()).transpose()?;
+                // The turn begins a little earlier than the tuner if lines came while the last tuner went.
+                let begun = next()?.0;
+                let (mut times, mut at) = (Vec::new(), begun);
+                while at < begun + turn_s || times.is_empty() {
+                    let (now, took) = next()?;
+                    if now >= begun + SETTLE_S {
+                        times.push(took);
+                    }
+                    at = now;
+                }
+                medians.extend(median(times));
+                tuner.map(|tuner| kept_at_end(tuner, true)).transpose()?;
+            }
+            Ok(medians)
+        };
+        let medians = sort();
+        std::fs::write(&stop, "")?;
+        // The rest of the output is read, so that the program can end.
+        let is_right = lines.map_while(Result::ok).any(|line| line == "done");
+        let status = child.wait()?;
+        let medians = medians?;
+        if !status.success() || !is_right {
+            bail!("`{shown}` failed with {setting}: {status}");
+        }
+        let ratios = medians
+            .chunks_exact(2)
+            .enumerate()
+            .map(|(pair, both)| if pair % 2 == 0 { both[1] / both[0] } else { both[0] / both[1] });
+        Ok(Interval::of(ratios.collect()))
     }
 
     /// Measures whole runs with each setting, beside a tuner and alone in turns, and prints a table.
