@@ -1,17 +1,21 @@
-//! The guard: a process that undoes all changes when the attaching process is killed. This module has
-//! `unsafe`, because it changes the handling of signals.
+//! The guard: a process that undoes all changes when the attaching process is killed, or lets its lease run out.
+//! This module has `unsafe`, because it changes the handling of signals, sends one, and waits for a pipe.
 
 use crate::claim::{Claim, Claimed};
 use crate::error::Error;
 use crate::memory::Found;
 use crate::process::{Identity, Process};
 use crate::restore::{Restored, restore};
-use std::io::{Read, Write};
+use std::io::{self, Read, Write};
+use std::os::fd::{AsFd, AsRawFd};
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// The time for which a guard tries to free the attachment's memory in the target.
 const PATIENCE: Duration = Duration::from_secs(60);
+
+/// The byte by which the attaching process renews its lease. Texts do not contain it.
+const RENEWED: u8 = 1;
 
 /// A running guard, which ends when the value is dropped or this process ends.
 #[derive(Debug)]
@@ -39,7 +43,15 @@ impl Guard {
     pub(crate) fn note(&mut self, text: &str) {
         if let Some(life) = &mut self.life {
             // A guard that has ended does not need the text, so errors are ignored.
-            let _ = life.write_all(format!("{}\0", text.replace('\0', "")).as_bytes());
+            let text: String = text.chars().filter(|c| !['\0', char::from(RENEWED)].contains(c)).collect();
+            let _ = life.write_all(format!("{text}\0").as_bytes());
+        }
+    }
+
+    /// Renews the lease.
+    pub(crate) fn renew(&mut self) {
+        if let Some(life) = &mut self.life {
+            let _ = life.write_all(&[RENEWED]);
         }
     }
 }
@@ -52,22 +64,48 @@ impl Drop for Guard {
     }
 }
 
+/// What a guard has done.
+#[derive(Clone, Debug, Default)]
+pub struct Guarded {
+    /// What was undone in the target.
+    pub restored: Restored,
+    /// The last text of [`Attachment::note`](crate::Attachment::note).
+    pub note: String,
+    /// Whether the attaching process let its lease run out, and was killed by the guard.
+    pub lease_ran_out: bool,
+}
+
 /// Waits for the end of `life`, whose other end the attaching process holds, then undoes the changes that are
-/// left in the target. Returns the last text of [`Attachment::note`](crate::Attachment::note).
+/// left in the target.
+///
+/// With a lease, the attaching process has to call [`Attachment::renew_lease`](crate::Attachment::renew_lease) more often
+/// than that. If it does not, because it hangs or is stopped, the guard kills it: so two processes never change
+/// the target at the same time.
 ///
 /// # Errors
 /// The target's memory cannot be written.
-pub fn guard(target: Identity, mut life: impl Read) -> Result<(Restored, String), Error> {
-    // SAFETY: `setsid` and `signal` access no memory; they only change which signals reach this process.
-    unsafe {
+pub fn guard(
+    target: Identity,
+    mut life: impl Read + AsFd,
+    lease: Option<Duration>,
+) -> Result<Guarded, Error> {
+    // SAFETY: `setsid`, `signal` and `getppid` access no memory; the first two only change which signals reach
+    // this process.
+    let maker = unsafe {
         libc::setsid();
         for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP] {
             libc::signal(signal, libc::SIG_IGN);
         }
-    }
+        Identity::of(libc::getppid())
+    };
     let mut notes = Vec::new();
-    // An error is ignored, because text that was read before the error is used all the same.
-    let _ = life.read_to_end(&mut notes);
+    let lease_ran_out = !read_while_renewed(&mut life, lease, &mut notes);
+    if lease_ran_out && let Some(maker) = maker.filter(Identity::lives) {
+        // SAFETY: `kill` accesses no memory.
+        unsafe { libc::kill(maker.pid, libc::SIGKILL) };
+        // The rest is read to its end, which comes with the end of the killed process.
+        read_while_renewed(&mut life, Some(PATIENCE), &mut notes);
+    }
     // The threads of a killed process end one after the other, so one of them may still trace the target and
     // keep it stopped.
     let begin = Instant::now();
@@ -86,7 +124,48 @@ pub fn guard(target: Identity, mut life: impl Read) -> Result<(Restored, String)
             }
         }
     }
-    Ok((restored, last_note(&notes)))
+    Ok(Guarded { restored, note: last_note(&notes), lease_ran_out })
+}
+
+/// Reads texts to their end; returns false if for the time of the lease nothing came.
+fn read_while_renewed(life: &mut (impl Read + AsFd), lease: Option<Duration>, notes: &mut Vec<u8>) -> bool {
+    let mut bytes = vec![0; 64 * 1024];
+    loop {
+        if lease.is_some_and(|lease| !comes_within(life.as_fd().as_raw_fd(), lease)) {
+            return false;
+        }
+        match life.read(&mut bytes) {
+            Ok(0) => return true,
+            Ok(count) => notes.extend(bytes[..count].iter().filter(|byte| **byte != RENEWED)),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            // Text that was read before the error is used all the same.
+            Err(_) => return true,
+        }
+        // Only the last text counts.
+        if let Some(end) = notes.iter().rposition(|byte| *byte == 0) {
+            let begin = notes[..end].iter().rposition(|byte| *byte == 0).map_or(0, |end| end + 1);
+            notes.drain(..begin);
+        }
+    }
+}
+
+/// Whether a pipe has something to read, or its end, within this time.
+fn comes_within(pipe: i32, time: Duration) -> bool {
+    let begin = Instant::now();
+    loop {
+        let left = time.saturating_sub(begin.elapsed()).as_millis().try_into().unwrap_or(i32::MAX);
+        let mut wanted = libc::pollfd { fd: pipe, events: libc::POLLIN, revents: 0 };
+        // SAFETY: `poll` writes to `wanted` only, which is one entry long and lives as long as the call.
+        let count = unsafe { libc::poll(&raw mut wanted, 1, left) };
+        match count {
+            0 if begin.elapsed() >= time => return false,
+            0 => {}
+            1.. => return true,
+            _ if io::Error::last_os_error().kind() == io::ErrorKind::Interrupted => {}
+            // What cannot be waited for is read, which says why.
+            _ => return true,
+        }
+    }
 }
 
 /// The claim on the target. `None` if the target has ended, or if another process has claimed the target,
@@ -139,5 +218,26 @@ mod tests {
         assert_eq!(last_note(b"cut"), "");
         assert_eq!(last_note(b"one\0two\0cu"), "two");
         assert_eq!(last_note(b"one\0\0"), "");
+    }
+
+    #[test]
+    fn a_lease_runs_out_unless_it_is_renewed() {
+        let lease = Duration::from_millis(300);
+        let (mut read, mut write) = io::pipe().expect("a pipe");
+        let holder = std::thread::spawn(move || {
+            write.write_all(b"one\0").expect("room");
+            for _ in 0..8 {
+                std::thread::sleep(lease / 4);
+                write.write_all(&[RENEWED]).expect("room");
+            }
+            write.write_all(b"two\0").expect("room");
+            write
+        });
+        let (begin, mut notes) = (Instant::now(), Vec::new());
+        assert!(!read_while_renewed(&mut read, Some(lease), &mut notes), "it has run out");
+        assert!(begin.elapsed() > 2 * lease, "it was renewed, but ran out after {:?}", begin.elapsed());
+        assert_eq!((last_note(&notes), notes.len()), ("two".to_owned(), 4), "older texts are forgotten");
+        drop(holder.join().expect("the holder"));
+        assert!(read_while_renewed(&mut read, Some(lease), &mut notes), "an end is no lease that ran out");
     }
 }

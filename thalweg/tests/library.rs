@@ -61,6 +61,35 @@ fn a_killed_tuner_leaves_nothing_changed() {
     assert!(!run.is_attached() && run.ended_well());
 }
 
+#[test]
+fn a_tuner_that_stands_still_loses_its_lease() {
+    let Some(machine) = Machine::start() else { return skipped("no PVM, or no C compiler") };
+    let spaces = tempfile::tempdir().expect("a folder");
+    let mut run = machine.run(&["90", "0", "0", "0", "0", "100000"]);
+    let processes: Vec<String> = run.processes().iter().map(i32::to_string).collect();
+    let mut tuner = Command::new(env!("CARGO_BIN_EXE_thalweg"))
+        .args(["tune", &processes.join(","), "--library", "pvm", "--lease", "3s"])
+        .env("THALWEG_SPACES", spaces.path())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("it starts");
+    let mut lines = BufReader::new(tuner.stdout.take().expect("a pipe")).lines().map_while(Result::ok);
+    let mut kept = || lines.any(|line| line.contains("kept") && line.contains("pvm.fragment"));
+    assert!(kept() && run.is_attached());
+    // A tuner that works renews its lease, which would have run out meanwhile.
+    std::thread::sleep(Duration::from_secs(5));
+    assert!(tuner.try_wait().expect("its state").is_none() && processes.iter().all(|of| is_guarded(of)));
+    signal("-STOP", tuner.id());
+    let ended = tuner.wait().expect("it is gone");
+    assert!(ended.to_string().contains("SIGKILL"), "{ended}");
+    wait_for_guards(&processes);
+    let fragment =
+        ["attach", &processes[0], "--call", "pvm_getopt(10)", "--at", "pvm_send", "--within", "20s"];
+    let last = printed(&thalweg(&fragment));
+    assert!(last.contains("returned 4080"), "{last}");
+    assert!(!run.is_attached() && run.ended_well());
+}
+
 /// Sends a process a signal.
 fn signal(name: &str, process: u32) {
     let status = Command::new("kill").args([name, &process.to_string()]).status();

@@ -146,6 +146,13 @@ impl Attachment {
         }
     }
 
+    /// Renews the lease of this process, if its guard has one: see [`guard`](crate::guard()).
+    pub fn renew_lease(&mut self) {
+        if let Some(guard) = &mut self.guard {
+            guard.renew();
+        }
+    }
+
     /// Withdraws the order of a call, unless a thread has begun the call.
     fn withdraw(&self, order: u64) -> Result<(), Error> {
         const WITHDRAWN: u64 = 3;

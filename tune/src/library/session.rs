@@ -2,6 +2,7 @@
 //! and keeps or takes back what it tried.
 
 mod gates;
+mod orders;
 mod running;
 
 use std::cell::RefCell;
@@ -14,7 +15,6 @@ use thalweg_space::mailbox::Mailbox;
 
 use super::found;
 use super::known::{FIELDS, forbidden};
-use super::order::{Order, PIN, UNDO};
 use super::target::{NoTarget, Target};
 use super::trial::{Trial, Verdict};
 use crate::action::Action;
@@ -49,6 +49,8 @@ const FADE: f64 = 0.7;
 /// The interval at which orders and gatekeepers are looked for. Each look may take a processor from the
 /// program.
 const OBEY_EVERY: Duration = Duration::from_millis(40);
+/// The interval at which leases are renewed.
+const RENEW_EVERY: Duration = Duration::from_millis(500);
 /// The interval at which processes are searched.
 const LOOK_EVERY: Duration = Duration::from_millis(1000);
 /// The least and the greatest interval of readings that calls of the library make, which stop each process and
@@ -79,8 +81,8 @@ pub struct Library<'l> {
     pub lasts: Option<Duration>,
     /// The points that the tuner must not change.
     pub pinned: Vec<String>,
-    /// Makes the command of a guard, which is a process that has to call [`thalweg_attach::guard`] and
-    /// [`put_back`](super::put_back).
+    /// Makes the command of a guard, which is a process that has to call [`thalweg_attach::guard`], with a lease
+    /// of at least two seconds or without one, and [`put_back`](super::put_back).
     pub guard: &'l dyn Fn() -> Option<Command>,
     /// Makes the command of a gatekeeper, which is a process that has to call
     /// [`hoster`](super::hoster()) with its input and its output.
@@ -133,6 +135,7 @@ struct Session<'l, 't> {
     /// action wanted another value.
     wanted: HashMap<(usize, i32), usize>,
     number: u64,
+    renewed: Instant,
 }
 
 /// Tunes a library in the processes that use it, until they have ended, `stop` returns true, or the time is
@@ -164,6 +167,7 @@ pub fn tune_library(
         warned: Vec::new(),
         wanted: HashMap::new(),
         number: 0,
+        renewed: Instant::now(),
     };
     session.find()?;
     session.decide(What::Began, None, None, format!("pack {}: {}", library.pack.name, library.pack.about));
@@ -177,6 +181,7 @@ impl Session<'_, '_> {
         let why = loop {
             let begin = Instant::now();
             while begin.elapsed() < window && !stop() {
+                self.renew();
                 self.obey()?;
                 self.see_gates();
                 std::thread::sleep(OBEY_EVERY.min(window.saturating_sub(begin.elapsed())));
@@ -196,8 +201,7 @@ impl Session<'_, '_> {
                     read_every = READ_EVERY;
                 }
                 if read.elapsed() > read_every {
-                    let read_all = |any, target: &mut Target| target.make_readings(self.library.pack) | any;
-                    let changes = self.targets.iter_mut().fold(false, read_all);
+                    let changes = self.make_readings();
                     read = Instant::now();
                     read_every = if changes { READ_EVERY } else { (2 * read_every).min(READ_MAX) };
                 }
@@ -221,6 +225,24 @@ impl Session<'_, '_> {
             window = self.next(window, progress);
         };
         self.end(why)
+    }
+
+    /// Makes the pack's readings in all processes; returns whether a value differs from the one before.
+    fn make_readings(&mut self) -> bool {
+        let mut changes = false;
+        for number in 0..self.targets.len() {
+            self.renew();
+            changes |= self.targets[number].make_readings(self.library.pack);
+        }
+        changes
+    }
+
+    /// Renews the leases of the processes' guards.
+    fn renew(&mut self) {
+        if self.renewed.elapsed() >= RENEW_EVERY {
+            self.renewed = Instant::now();
+            self.targets.iter_mut().for_each(Target::renew);
+        }
     }
 
     /// Attaches to processes that have started since the last look.
@@ -447,7 +469,9 @@ impl Session<'_, '_> {
     fn undo_everywhere(&mut self, point: usize) -> usize {
         let pack = self.library.pack;
         let mut failed = Vec::new();
-        for target in &mut self.targets {
+        for number in 0..self.targets.len() {
+            self.renew();
+            let target = &mut self.targets[number];
             if let Err(why) = target.undo(pack, point) {
                 failed.push((target.pid, why));
             }
@@ -474,7 +498,9 @@ impl Session<'_, '_> {
             if is_tried || self.kept.iter().any(sets) {
                 continue;
             }
-            for target in &mut self.targets {
+            for at in 0..self.targets.len() {
+                self.renew();
+                let target = &mut self.targets[at];
                 // In a process without calls, the next attempt would be in vain, too.
                 if target.is_changed(number) && target.has_calls {
                     let _ = target.undo(pack, number);
@@ -589,6 +615,7 @@ impl Session<'_, '_> {
 
     fn put(&mut self, candidate: &Candidate) -> Result<(), String> {
         for (number, value) in &candidate.values {
+            self.renew();
             let Some(target) = self.targets.get_mut(*number) else { continue };
             target
                 .set(self.library.pack, candidate.point, *value)
@@ -775,76 +802,10 @@ impl Session<'_, '_> {
         self.library.pinned.contains(setting) || self.pinned.contains(setting)
     }
 
-    /// Carries out the orders that have arrived. Each order is answered, even if it cannot be carried out.
-    fn obey(&mut self) -> Result<(), String> {
-        let Some(mailbox) = &self.library.orders else { return Ok(()) };
-        loop {
-            let received = mailbox.borrow_mut().poll().map_err(|error| error.to_string())?;
-            let Some(received) = received else { return Ok(()) };
-            let done = match Order::read(received.command()) {
-                Some(Order::Undo(number)) => self.undo(number),
-                Some(Order::Pin(setting)) => self.pin(&setting),
-                None => Err(format!("a tuner of a library knows `{UNDO}` and `{PIN}`")),
-            };
-            let answered = match done {
-                Ok(result) => received.done(&result),
-                Err(why) => received.failed(&why),
-            };
-            answered.map_err(|error| error.to_string())?;
-        }
-    }
-
-    /// Undoes what a decision kept, and makes the tuner leave the setting alone from then on.
-    fn undo(&mut self, number: u64) -> Result<String, String> {
-        let pack = self.library.pack;
-        let action = self.kept_by.get(&number).copied().filter(|action| self.kept.contains(action));
-        let Some(action) = action else {
-            return Err(format!("decision {number} has nothing in force: what was kept can be undone"));
-        };
-        let Change::Setting { point, .. } = &pack.actions[action].change else {
-            return Err(format!("decision {number} set nothing"));
-        };
-        let setting = pack.points[*point].setting.clone();
-        let failed = self.undo_everywhere(*point);
-        self.kept.retain(|kept| *kept != action);
-        self.pinned.push(setting.clone());
-        let candidate = self.candidate(action, *point, Vec::new());
-        self.decide(
-            What::Undone,
-            Some(&candidate),
-            None,
-            format!("the user asked for it (decision {number})"),
-        );
-        self.rates.clear();
-        match failed {
-            0 => Ok(format!("{setting} is as the program had it; the tuner leaves it alone from now on")),
-            _ => Err(format!("{setting} is not put back in {failed} processes yet: the tuner says why")),
-        }
-    }
-
-    /// Makes the tuner leave a setting alone from now on. A trial of the setting ends, but a value that was
-    /// kept stays.
-    fn pin(&mut self, setting: &str) -> Result<String, String> {
-        let points = &self.library.pack.points;
-        let Some(point) = points.iter().position(|point| point.setting == setting) else {
-            let names: Vec<&str> = points.iter().map(|point| point.setting.as_str()).collect();
-            return Err(format!("the pack has no point `{setting}`: there are {}", names.join(", ")));
-        };
-        if !self.is_pinned(point) {
-            self.pinned.push(setting.to_owned());
-        }
-        let asked = "the user asked for it";
-        if let Some(running) = self.trial.take_if(|running| running.candidate.point == point) {
-            self.undo_everywhere(point);
-            self.decide(What::TakenBack, Some(&running.candidate), None, asked.to_owned());
-        }
-        self.decide(What::Pinned, None, None, format!("{setting}: {asked}"));
-        Ok(format!("the tuner leaves {setting} alone from now on"))
-    }
-
     fn end(&mut self, why: &str) -> Result<u64, String> {
         let mut failed = Vec::new();
-        for target in std::mem::take(&mut self.targets) {
+        while let Some(target) = self.targets.pop() {
+            self.renew();
             failed.extend(target.end(self.library.pack, self.library.keep).err());
         }
         self.decide(What::Ended, None, None, why.to_owned());

@@ -148,6 +148,11 @@ impl Target {
         self.attachment.is_alive()
     }
 
+    /// Renews the lease of the process's guard.
+    pub(super) fn renew(&mut self) {
+        self.attachment.renew_lease();
+    }
+
     /// Reads what was recorded of the calls in a window, which lasted `seconds`.
     pub(super) fn look(&mut self, pack: &Pack, seconds: f64) -> Result<(), String> {
         let mut since = Vec::new();

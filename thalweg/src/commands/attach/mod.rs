@@ -230,6 +230,9 @@ pub(crate) struct Functions {
 pub(crate) struct Guard {
     pid: i32,
     start: u64,
+    /// The lease in milliseconds.
+    #[arg(long)]
+    lease: Option<u64>,
 }
 
 pub(crate) fn main(arguments: &Arguments, terminal: Terminal) -> Result<(), Failure> {
@@ -270,15 +273,16 @@ pub(crate) fn main(arguments: &Arguments, terminal: Terminal) -> Result<(), Fail
     })
 }
 
-/// The command of a guard.
-pub(crate) fn guard_command() -> Option<Command> {
+/// The command of a guard, with the time after which it kills this process unless the process renews its lease.
+pub(crate) fn guard_command(lease: Option<Duration>) -> Option<Command> {
     let mut guard = Command::new(std::env::current_exe().ok()?);
     guard.arg("attach-guard").stderr(Stdio::null());
+    guard.args(lease.map(|lease| format!("--lease={}", lease.as_millis())));
     Some(guard)
 }
 
 fn open(pid: i32, is_filtered: bool) -> Result<Attachment, Failure> {
-    let guard = guard_command().ok_or_else(|| Failure::Usage("cannot find this program".to_owned()))?;
+    let guard = guard_command(None).ok_or_else(|| Failure::Usage("cannot find this program".to_owned()))?;
     Attachment::open(pid, Options { guard: Some(guard), is_filtered }).map_err(Failure::usage)
 }
 
@@ -751,8 +755,9 @@ pub(crate) fn functions(arguments: &Functions, terminal: Terminal) -> Result<(),
 /// Waits until the attaching process has ended, and undoes the changes that it has left.
 pub(crate) fn guard(arguments: &Guard) -> Result<(), Failure> {
     let target = Identity { pid: arguments.pid, start: arguments.start };
-    let (restored, note) = thalweg_attach::guard(target, std::io::stdin()).map_err(Failure::usage)?;
-    let called = thalweg_tune::library::put_back(target.pid, &note);
-    undone::by_guard(target.pid, &restored, &note, called.is_ok());
+    let lease = arguments.lease.map(Duration::from_millis);
+    let guarded = thalweg_attach::guard(target, std::io::stdin(), lease).map_err(Failure::usage)?;
+    let called = thalweg_tune::library::put_back(target.pid, &guarded.note);
+    undone::by_guard(target.pid, &guarded, called.is_ok());
     called.map(|_| ()).map_err(Failure::Usage)
 }

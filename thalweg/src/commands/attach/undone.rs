@@ -6,7 +6,7 @@
 //! attaching process gave the guard. What both have left is recorded by the attachment or the `thalweg detach` that
 //! undoes it.
 
-use thalweg_attach::{Attachment, Options, Restored};
+use thalweg_attach::{Attachment, Guarded, Options, Restored};
 use thalweg_space::{Command, Space, SpaceOptions};
 
 use super::shown::TOOL;
@@ -89,12 +89,16 @@ fn space_of(pid: i32) -> Option<Space> {
 }
 
 /// Records what the guard has undone after the attaching process was killed, also by calls if it could make them.
-pub(super) fn by_guard(pid: i32, restored: &Restored, note: &str, has_called: bool) {
-    let Some(Changes { mut list, calls }) = Changes::noted(note) else { return };
-    list.retain(|change| restored.put_back.contains(&change.address));
+pub(super) fn by_guard(pid: i32, guarded: &Guarded, has_called: bool) {
+    let Some(Changes { mut list, calls }) = Changes::noted(&guarded.note) else { return };
+    list.retain(|change| guarded.restored.put_back.contains(&change.address));
     let has_any = !list.is_empty() || !calls.is_empty();
     let Some(space) = has_any.then(|| space_of(pid)).flatten() else { return };
-    let why = "the process that attached was killed";
+    let why = if guarded.lease_ran_out {
+        "the process that attached did not answer, and was killed"
+    } else {
+        "the process that attached was killed"
+    };
     for change in &list {
         record(&space, pid, &change.done, GUARD, &format!("{}: {why}", change.back));
     }

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use thalweg_host::Notes;
 use thalweg_pack::Pack;
@@ -34,6 +35,9 @@ pub(super) struct OfLibrary {
     /// Do not change this point; may be given several times.
     #[arg(long, value_name = "POINT", requires = "library", help_heading = "Libraries")]
     forbid: Vec<String>,
+    /// If the tuner hangs or is stopped for this time, it is killed, and what it changed is put back.
+    #[arg(long, value_name = "TIME", value_parser = lease, default_value = "30s", requires = "library", help_heading = "Libraries")]
+    lease: Duration,
     /// Write each window's measures to this file, for `thalweg pack try`.
     #[arg(long, value_name = "FILE", requires = "library", help_heading = "Libraries")]
     record: Option<PathBuf>,
@@ -42,6 +46,13 @@ pub(super) struct OfLibrary {
 /// Starts hosts that join a virtual machine of PVM, until the tuner that made this process has ended.
 pub(crate) fn host() -> Result<(), Failure> {
     hoster(Box::new(std::io::stdin()), Box::new(std::io::stdout())).map_err(Failure::Usage)
+}
+
+/// Parses a time that is long enough for the tuner to renew its lease several times on a busy machine.
+fn lease(text: &str) -> Result<Duration, String> {
+    let lease = super::time(text)?;
+    let is_enough = (Duration::from_secs(2)..=Duration::from_secs(86_400)).contains(&lease);
+    if is_enough { Ok(lease) } else { Err("2s to 1d".to_owned()) }
 }
 
 fn hoster_command() -> Option<Command> {
@@ -140,7 +151,7 @@ pub(super) fn main(arguments: &super::Arguments, terminal: Terminal) -> Result<(
         advise: arguments.advise,
         lasts: arguments.lasts,
         pinned: about.forbid.clone(),
-        guard: &guard_command,
+        guard: &|| guard_command(Some(about.lease)),
         helper: &hoster_command,
         orders: Some(RefCell::new(mailbox)),
     };

@@ -133,11 +133,8 @@ impl Session<'_, '_> {
                     hoster::READY => self.gates[gate].state = State::Kept,
                     hoster::WAITS => self.let_pass(gate, rest),
                     hoster::DONE => {
-                        let pack = self.library.pack;
-                        self.targets.iter_mut().for_each(|target| {
-                            target.has_calls = true;
-                            target.make_readings(pack);
-                        });
+                        self.targets.iter_mut().for_each(|target| target.has_calls = true);
+                        self.make_readings();
                         self.gates[gate].state = State::Kept;
                     }
                     hoster::NOTE => (self.report)(&LibraryProgress::Noted(rest)),
@@ -203,6 +200,7 @@ impl Session<'_, '_> {
     fn is_surely_undone(&mut self, point: usize) -> bool {
         let begin = Instant::now();
         loop {
+            self.renew();
             self.targets.iter_mut().for_each(|target| {
                 // A failure is noticed by `is_changed`.
                 let _ = target.undo(self.library.pack, point);
