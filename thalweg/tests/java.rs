@@ -97,7 +97,8 @@ impl Place {
         let mut command = Command::new("java");
         let agent = named("THALWEG_AGENT");
         let space = self.folder.path().join("spaces");
-        command.arg(format!("-javaagent:{}={options},bytes=16M,space={}", agent.display(), space.display()));
+        // The options come last, because the last of two equal ones counts.
+        command.arg(format!("-javaagent:{}=bytes=16M,space={},{options}", agent.display(), space.display()));
         command.args(["-Xshare:auto", "-XX:TieredStopAtLevel=1"]).arg("-cp").arg(classes());
         command.env("THALWEG_SPACES", space).env_remove("THALWEG_SESSION");
         command
@@ -403,10 +404,10 @@ fn operations_may_be_many_and_have_any_names() {
     const OF_A_CLASS: u64 = 500;
     const SCRIPTS: [&str; 6] = ["order", "größe", "заказ", "価格", "سعر", "π_$"];
     let place = Place::new();
-    let classes_count = rounds(20, 400);
+    let classes_count = rounds(20, 2000);
     let (mut main, mut wanted) = (String::new(), BTreeMap::new());
     let mut compile = Command::new("javac");
-    compile.args(["-encoding", "UTF-8", "-nowarn", "-J-Xmx1g", "-d", &place.path("classes")]);
+    compile.args(["-encoding", "UTF-8", "-nowarn", "-J-Xmx4g", "-d", &place.path("classes")]);
     for class in 0..classes_count {
         let (mut methods, mut all) = (String::new(), String::new());
         for n in 0..OF_A_CLASS {
@@ -432,7 +433,7 @@ fn operations_may_be_many_and_have_any_names() {
     );
     std::fs::write(&file, text).unwrap();
     succeed(compile.arg(file), "javac");
-    let mut run = place.java("include=many.C*");
+    let mut run = place.java("include=many.C*,bytes=128M");
     let printed = succeed(run.arg("-cp").arg(place.path("classes")).arg("many.Main"), "the program");
     let sum: u64 = (0..OF_A_CLASS).sum();
     assert_eq!(printed.trim(), (sum * classes_count).to_string());
