@@ -21,8 +21,10 @@ use crate::channel::{hex, random};
 use crate::settings::{Settings, Transport};
 use crate::watched::{Direction, WatchedEnds};
 
-/// How long one end of a link waits for the other one, while the other node is known to live.
+/// How long a receiver waits for the connection of its sender, while the other node is known to live.
 const PATIENCE: Duration = Duration::from_secs(3600);
+/// How long a sender tries to reach its receiver, while the other node is known to live.
+const REACHING: Duration = Duration::from_secs(20);
 /// How long a node that opens a part on this node may take to send its first message after it connected.
 const FIRST_MESSAGE: Duration = Duration::from_secs(10);
 /// How long a network that has ended may still wait for parts that other nodes open.
@@ -61,6 +63,18 @@ pub(crate) struct Fabric {
     stops: Mutex<Vec<(usize, Stop)>>,
     /// The reason why each node is lost, by number.
     lost: Mutex<Vec<Option<String>>>,
+    /// The nodes that links do not reach although nobody has said that they are lost.
+    unreachable: Mutex<Vec<Unreachable>>,
+}
+
+/// A node that a link of this process does not reach.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Unreachable {
+    /// The node's number.
+    pub(crate) node: usize,
+    pub(crate) why: String,
+    /// Whether it is because of this process: the other one refuses its certificate.
+    pub(crate) is_own: bool,
 }
 
 /// The addresses of one process.
@@ -135,6 +149,7 @@ impl Fabric {
             watched: OnceLock::new(),
             stops: Mutex::default(),
             lost,
+            unreachable: Mutex::default(),
         }))
     }
 
@@ -335,7 +350,7 @@ impl Fabric {
             token: self.token,
             identity: self.identity.clone(),
             ports: self.sending.clone(),
-            lease: PATIENCE,
+            lease: REACHING,
             ..SenderOptions::new(link, self.tuning.shared_to(address))
         };
         let tuning = options.tuning.clone();
@@ -359,9 +374,22 @@ impl Fabric {
         self.lost().get(node).cloned().flatten()
     }
 
-    /// The reason why a link to a node has failed.
+    /// The reason why a link to a node has failed. A node that lives and that a link does not reach is noted:
+    /// the other end of the link would wait for ever.
     fn why(&self, node: usize, error: &thalweg_link::Error) -> String {
-        self.why_lost(node).unwrap_or_else(|| format!("{error:#}"))
+        self.why_lost(node).unwrap_or_else(|| {
+            let why = format!("{error:#}");
+            let mut all = self.unreachable.lock().unwrap_or_else(PoisonError::into_inner);
+            if !error.is_stopped() && all.iter().all(|one| one.node != node) {
+                all.push(Unreachable { node, why: why.clone(), is_own: error.is_refused() });
+            }
+            why
+        })
+    }
+
+    /// The nodes that links of this process did not reach, each once.
+    pub(crate) fn unreachable(&self) -> Vec<Unreachable> {
+        self.unreachable.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Removes the stop handle of a link that has ended, because handles would accumulate otherwise, and

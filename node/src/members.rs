@@ -17,7 +17,7 @@ use thalweg_net::run::{Elsewhere, Opened, Session, Ways};
 
 use crate::channel::{Refused, hex, random};
 use crate::cluster::{Cluster, Known};
-use crate::fabric::Fabric;
+use crate::fabric::{Fabric, Unreachable};
 use crate::part::Map;
 use crate::placement::Placement;
 use crate::store::hash_of;
@@ -159,6 +159,8 @@ struct Watched {
     /// The fingerprints of the networks that the nodes have, by the node's number.
     fingerprints: Mutex<HashMap<usize, String>>,
     is_ending: AtomicBool,
+    /// The nodes with which the session cannot go on although they answer, and why.
+    unusable: Mutex<HashMap<usize, String>>,
     /// The number of networks that were sent to nodes, for the names of their folders.
     number: AtomicU64,
 }
@@ -553,6 +555,13 @@ impl Watch {
         let mut answered = Instant::now();
         loop {
             self.fabric.look();
+            for one in self.fabric.unreachable() {
+                self.give_up(0, one);
+            }
+            if let Some(why) = locked(&self.shared.unusable).get(&self.node).cloned() {
+                let refused = Refused { why, is_broken: true, is_cut: false };
+                return self.lose(&refused, answered);
+            }
             while let Ok(request) = self.asked.try_recv() {
                 match self.carry_out(request) {
                     Err(refused) if refused.is_broken => return self.lose(&refused, answered),
@@ -604,6 +613,25 @@ impl Watch {
         Ok((answer, !failures.is_empty()))
     }
 
+    /// The session cannot go on with both ends of a link that does not reach node `one.node` from node `from`.
+    /// It goes on without the end that is at fault, as far as that is known, and never without this process.
+    fn give_up(&self, from: usize, one: Unreachable) {
+        let Unreachable { node: to, why, is_own } = one;
+        let name = |node: usize| match node {
+            0 => "this process".to_owned(),
+            node => format!("node {}", self.fabric.names()[node]),
+        };
+        let is_lost = |node: usize| locked(&self.shared.losses).iter().any(|(lost, _)| *lost == node);
+        if from == to || to >= self.fabric.names().len() || is_lost(from) || is_lost(to) {
+            return;
+        }
+        let (node, why) = match from != 0 && (is_own || to == 0) {
+            true => (from, format!("it does not reach {}: {why}", name(to))),
+            false => (to, format!("{} does not reach it: {why}", name(from))),
+        };
+        locked(&self.shared.unusable).entry(node).or_insert(why);
+    }
+
     /// Handles failed records, and lines of box programs that answer no record.
     fn take(&self, answer: &Value, mut failures: &[u8]) {
         while let Some((length, rest)) = failures.split_first_chunk::<4>() {
@@ -621,6 +649,11 @@ impl Watch {
                 Err(why) => locked(&self.shared.faults)
                     .push(format!("node {} reported a failure that is none: {why}", self.name)),
             }
+        }
+        for one in answer["unreachable"].as_array().into_iter().flatten() {
+            let (Some(node), Some(why)) = (one[0].as_u64(), one[1].as_str()) else { continue };
+            let why = why.to_owned();
+            self.give_up(self.node, Unreachable { node: node as usize, why, is_own: one[2] == json!(true) });
         }
         for (component, reason) in crate::part::pairs(&answer["strays"]) {
             locked(&self.shared.faults).push(format!("{component} on {}: {reason}", self.name));

@@ -240,6 +240,9 @@ impl Rounds {
             _ => ("b", self.while_running(fault, policy, &context)),
         };
         let context = format!("{context}: {}\n{}", ended.status, ended.stderr);
+        if std::env::var_os("SHOW").is_some() {
+            eprintln!("{context}");
+        }
         let is_whole = self.check(&ended, node, policy, &context);
         if fault.is_survived() {
             assert!(is_whole, "it could go on: {context}");
@@ -353,12 +356,14 @@ impl Rounds {
     fn expired(&mut self, policy: &str, context: &str) -> Ended {
         let at = tempfile::tempdir().expect("a temporary folder");
         self.folder_elsewhere(at.path());
-        // A certificate's time has whole seconds.
-        let valid = Duration::from_secs(2);
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("a time after 1970");
-        certify(&self.cluster.path("cluster"), at.path(), now + valid);
+        let now = || SystemTime::now().duration_since(UNIX_EPOCH).expect("a time after 1970");
+        // A certificate's time has whole seconds, and it is valid throughout the last one.
+        let last = Duration::from_secs((now() + Duration::from_millis(500)).as_secs());
+        certify(&self.cluster.path("cluster"), at.path(), last);
         let address = self.start_elsewhere("z", at.path(), &self.cluster.path("spaces"));
-        std::thread::sleep(Duration::from_millis(self.chance.below(3000)));
+        // Most runs begin, or make connections, at about this time.
+        let begins = last + Duration::from_millis(500 + self.chance.below(600));
+        std::thread::sleep(begins.saturating_sub(now()));
         let running = self.begin(&format!("a,{address}"), policy, "400ms");
         if self.chance.one_in(2) {
             self.moment(&running);
@@ -407,7 +412,10 @@ impl Rounds {
 /// Plays rounds with every kind of fault by turns, in an order drawn anew for each turn.
 fn play(rounds: u64, seed: u64, more: &'static [&'static str]) -> String {
     let mut all = Rounds::new(seed, more);
-    let faults = all.faults();
+    let mut faults = all.faults();
+    if let Ok(only) = std::env::var("FAULT") {
+        faults.retain(|fault| format!("{fault:?}") == only);
+    }
     let mut counts = std::collections::BTreeMap::<Fault, (u64, u64)>::new();
     let mut left = Vec::new();
     for round in 0..rounds {
