@@ -337,11 +337,9 @@ impl Guest {
             }
         };
         let Some(key) = self.key else { return };
-        if is_broken {
+        if is_broken || !self.shared.held.end(&key) {
             // Nobody has taken what comes back, so the session ends here.
             drop(self.shared.held.wait(&key, self.own, self.lease));
-        } else {
-            self.shared.held.end(&key);
         }
     }
 

@@ -18,6 +18,7 @@ use thalweg_net::run::{FromNode, Got, Opened, ToNode, Ways};
 use thalweg_space::Space;
 
 use crate::channel::{hex, random};
+use crate::idle::{Idle, IdleSenders};
 use crate::settings::{Settings, Transport};
 use crate::watched::{Direction, WatchedEnds};
 
@@ -63,6 +64,8 @@ pub(crate) struct Fabric {
     stops: Mutex<Vec<(usize, Stop)>>,
     /// The reason why each node is lost, by number.
     lost: Mutex<Vec<Option<String>>>,
+    /// The senders that have nothing to send.
+    idle: IdleSenders,
     /// The nodes that links do not reach although nobody has said that they are lost.
     unreachable: Mutex<Vec<Unreachable>>,
 }
@@ -149,6 +152,7 @@ impl Fabric {
             watched: OnceLock::new(),
             stops: Mutex::default(),
             lost,
+            idle: IdleSenders::default(),
             unreachable: Mutex::default(),
         }))
     }
@@ -160,7 +164,7 @@ impl Fabric {
     }
 
     /// Declares the links' settings in this space, and records the links' counters as events of it.
-    pub(crate) fn declare(&self, space: Option<&Space>) -> Result<(), String> {
+    pub(crate) fn declare(self: &Arc<Self>, space: Option<&Space>) -> Result<(), String> {
         let settings = Settings::DECLARED.make(space).map_err(|error| format!("{error:#}"))?;
         self.settings.get_or_init(|| settings);
         if let Some(space) = space {
@@ -172,7 +176,9 @@ impl Fabric {
 
     /// Applies the present settings to the links, and records their counters when that is due. The session
     /// calls this some 40 times a second.
-    pub(crate) fn look(&self) {
+    pub(crate) fn look(self: &Arc<Self>) {
+        let fabric = self.clone();
+        self.idle.look(move |node, error| _ = fabric.why(node, error));
         let Some(settings) = self.settings.get() else { return };
         let watched = self.watched.get();
         let adopted =
@@ -359,13 +365,19 @@ impl Fabric {
         drop(targets);
         self.stops().push((node, sender.stop()));
         self.watch(number, node, Direction::Out, sender.counters());
-        let mut out = LinkOut { fabric: self.clone(), node, number, sender: Some(sender), is_open: false };
+        let stop = sender.stop();
+        let out = LinkOut {
+            fabric: self.clone(),
+            node,
+            number,
+            stop,
+            sender: Some(sender),
+            idle: self.idle.add(node),
+            is_open: false,
+        };
         // The node may have been lost while the links were made.
         match self.why_lost(node) {
-            Some(why) => {
-                out.sender = None;
-                Err(why)
-            }
+            Some(why) => Err(why),
             None => Ok(out),
         }
     }
@@ -417,8 +429,10 @@ struct LinkOut {
     fabric: Arc<Fabric>,
     node: usize,
     number: u64,
-    /// `None` after the link has ended.
+    stop: Stop,
+    /// `None` while the sender is idle, and after the link has ended.
     sender: Option<Sender>,
+    idle: Arc<Idle>,
     is_open: bool,
 }
 
@@ -427,6 +441,9 @@ impl LinkOut {
         &mut self,
         act: impl FnOnce(&mut Sender) -> Result<R, thalweg_link::Error>,
     ) -> Result<R, String> {
+        if self.sender.is_none() {
+            self.sender = self.idle.take();
+        }
         let sender = self.sender.as_mut().ok_or("the link has ended")?;
         act(sender).map_err(|error| self.fabric.why(self.node, &error))
     }
@@ -440,21 +457,24 @@ impl ToNode for LinkOut {
     fn flush(&mut self) -> Result<(), String> {
         // The receiver waits for its sender's connection even if there is nothing to send yet.
         let is_open = std::mem::replace(&mut self.is_open, true);
-        self.with(|sender| if is_open { sender.flush() } else { sender.open().and_then(|()| sender.flush()) })
+        self.with(
+            |sender| if is_open { sender.flush() } else { sender.open().and_then(|()| sender.flush()) },
+        )?;
+        self.idle.put(self.sender.take());
+        Ok(())
     }
 
     fn finish(mut self: Box<Self>) -> Result<(), String> {
-        let sender = self.sender.take().ok_or("the link has ended")?;
-        let stop = sender.stop();
-        let finished = sender.finish();
-        self.fabric.forget(self.number, Direction::Out, &stop);
-        finished.map_err(|error| self.fabric.why(self.node, &error))
+        let sender = self.sender.take().or_else(|| self.idle.take()).ok_or("the link has ended")?;
+        sender.finish().map_err(|error| self.fabric.why(self.node, &error))
     }
 }
 
 impl Drop for LinkOut {
     fn drop(&mut self) {
-        self.sender.iter().for_each(|sender| self.fabric.forget(self.number, Direction::Out, &sender.stop()));
+        // A sender that makes a new connection meanwhile is not needed any more.
+        self.stop.stop();
+        self.fabric.forget(self.number, Direction::Out, &self.stop);
     }
 }
 

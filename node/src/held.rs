@@ -15,6 +15,8 @@ pub(crate) struct Held<T> {
 enum Holding<T> {
     /// The thread that serves this connection has it.
     InUse(Option<TcpStream>),
+    /// Another connection wants it, and the thread has to give it back.
+    Wanted,
     /// The connection is broken.
     Waits(T),
 }
@@ -42,10 +44,15 @@ impl<T> Held<T> {
         is_new
     }
 
-    /// The connection ended as the run wished.
-    pub(crate) fn end(&self, key: &str) {
-        self.all().remove(key);
-        self.changed.notify_all();
+    /// The other end has closed the connection. Returns false if another connection wants what belongs to it,
+    /// so that it has to [wait](Held::wait).
+    pub(crate) fn end(&self, key: &str) -> bool {
+        let mut all = self.all();
+        let is_over = !matches!(all.get(key), Some(Holding::Wanted));
+        if is_over {
+            all.remove(key);
+        }
+        is_over
     }
 
     /// The connection broke: keeps what belongs to it until another connection takes it, at most this long.
@@ -69,12 +76,14 @@ impl<T> Held<T> {
     /// that the old one broke, closes it, and waits until its last question was carried out, at most this
     /// long.
     pub(crate) fn take(&self, key: &str, connection: Option<TcpStream>, patience: Duration) -> Option<T> {
-        let all = self.all();
-        if let Some(Holding::InUse(Some(old))) = all.get(key) {
+        let mut all = self.all();
+        if let Some(holding @ Holding::InUse(_)) = all.get_mut(key)
+            && let Holding::InUse(Some(old)) = std::mem::replace(holding, Holding::Wanted)
+        {
             // An error is ignored: the connection is closed already.
             let _ = old.shutdown(Shutdown::Both);
         }
-        let is_used = |all: &mut HashMap<String, Holding<T>>| matches!(all.get(key), Some(Holding::InUse(_)));
+        let is_used = |all: &mut HashMap<String, Holding<T>>| matches!(all.get(key), Some(Holding::Wanted));
         let waited = self.changed.wait_timeout_while(all, patience, is_used);
         let (mut all, _) = waited.unwrap_or_else(PoisonError::into_inner);
         if !matches!(all.get(key), Some(Holding::Waits(_))) {
@@ -119,9 +128,10 @@ mod tests {
             assert_eq!(held.take("a", None, LONG), Some(7));
             assert_eq!(waits.join().unwrap(), None);
         });
+        assert!(held.end("a"));
+        assert_eq!(held.take("a", None, LONG), None, "it is over");
+        held.begin("a", None);
         assert_eq!(held.take("a", None, Duration::from_millis(1)), None, "it is in use");
-        held.end("a");
-        assert_eq!(held.take("a", None, LONG), None);
     }
 
     #[test]
@@ -134,6 +144,7 @@ mod tests {
         std::thread::scope(|scope| {
             scope.spawn(|| {
                 assert_eq!(std::io::Read::read(&mut served, &mut [0]).unwrap(), 0, "it is shut down");
+                assert!(!held.end("a"), "the run has not closed it");
                 held.wait("a", 7, LONG);
             });
             assert_eq!(held.take("a", None, LONG), Some(7));

@@ -27,6 +27,7 @@ mod cluster;
 mod daemon;
 mod fabric;
 mod held;
+mod idle;
 mod members;
 mod part;
 mod placement;

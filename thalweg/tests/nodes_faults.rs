@@ -15,7 +15,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use certified::certify;
 use cluster::{Cluster, numbers, stderr};
-use faulty::{Changing, SmallDisk, children, drop_packets, family, reset, signal};
+use faulty::{Changing, SmallDisk, children, drop_packets, family, pass_packets, reset, signal};
 use thalweg_chance::Chance;
 
 /// The seed of the faults in the short test.
@@ -257,7 +257,9 @@ impl Rounds {
         if fault == Fault::Lossy {
             std::thread::sleep(Duration::from_millis(self.chance.below(100)));
             drop_packets(&[family(self.id("a")), family(b), vec![running.id()]].concat(), 20);
-            return running.end(context);
+            let ended = running.end(context);
+            pass_packets(&[family(self.id("a")), family(b)].concat());
+            return ended;
         }
         self.moment(&running);
         match fault {

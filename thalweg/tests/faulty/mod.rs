@@ -93,6 +93,23 @@ pub(crate) fn drop_packets(processes: &[u32], once_in: u32) {
     }
 }
 
+/// Ends what [`drop_packets`] began. A socket that was accepted by one that drops packets drops them, too.
+pub(crate) fn pass_packets(processes: &[u32]) {
+    for socket in processes.iter().flat_map(|process| sockets(*process)) {
+        let ignored: libc::c_int = 0;
+        // SAFETY: the option's value is ignored. The call fails for a socket without a filter.
+        unsafe {
+            libc::setsockopt(
+                socket.as_raw_fd(),
+                libc::SOL_SOCKET,
+                libc::SO_DETACH_FILTER,
+                (&raw const ignored).cast(),
+                size_of_val(&ignored) as libc::socklen_t,
+            );
+        }
+    }
+}
+
 /// A file system with little room, which needs root.
 pub(crate) struct SmallDisk(tempfile::TempDir);
 
