@@ -23,6 +23,10 @@ use thalweg_link::secure::{self, Identity, SecureStream};
 
 /// The bytes with which a greeting begins: the protocol and its version.
 const MAGIC: &[u8; 8] = b"thalwgn1";
+/// The bytes with which the greetings of all versions begin.
+const MAGIC_OF_ALL: &[u8] = b"thalwg";
+/// The bytes with which a handshake of TLS begins.
+const TLS: &[u8] = &[22, 3];
 /// The bytes that a machine without a certificate sends instead.
 const NEWCOMER: &[u8; 8] = b"thalwge1";
 /// The bytes with which an alert of TLS begins.
@@ -32,7 +36,7 @@ const HEAD_MAX: usize = 16 << 20;
 /// The most bytes after the object of a message.
 pub(crate) const BLOB_MAX: usize = 4 << 20;
 /// How long a greeting may take.
-const GREETING: Duration = Duration::from_secs(2);
+pub(crate) const GREETING: Duration = Duration::from_secs(2);
 /// How long connecting to a node may take.
 const CONNECTING: Duration = Duration::from_secs(5);
 
@@ -505,6 +509,11 @@ fn is_closed(error: &io::Error) -> bool {
     matches!(error.kind(), BrokenPipe | ConnectionAborted | ConnectionReset | UnexpectedEof)
 }
 
+/// Whether a connection whose first bytes are these may be one of a node, of any version, with or without TLS.
+pub(crate) fn may_greet(bytes: &[u8]) -> bool {
+    [MAGIC_OF_ALL, TLS].iter().any(|begin| bytes.starts_with(begin) || begin.starts_with(bytes))
+}
+
 /// Whether the error means that the connection is broken, and not that the other end is silent, or sends
 /// nonsense.
 pub(crate) fn is_cut(error: &io::Error) -> bool {
@@ -542,7 +551,7 @@ pub(crate) fn unhex<const N: usize>(text: &str) -> Option<[u8; N]> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Channel, json};
+    use super::{Channel, MAGIC, NEWCOMER, json, may_greet};
     use std::os::unix::net::UnixStream;
     use std::sync::mpsc;
 
@@ -566,6 +575,23 @@ mod tests {
         let (answer, _) = asks.ask_while("open", json!({}), || waited.send(()).is_ok()).unwrap();
         assert_eq!(answer, json!({"is": "open"}));
         other.join().unwrap();
+    }
+
+    #[test]
+    fn what_may_be_a_greeting_is_told_from_other_protocols() {
+        for (bytes, expected) in [
+            (&MAGIC[..], true),
+            (NEWCOMER, true),
+            (b"thalwgn9", true),
+            (&[22, 3, 1, 2], true),
+            (b"thal", true),
+            (&[22], true),
+            (b"GET / HTTP/1.1", false),
+            (b"thaler", false),
+            (&[22, 4], false),
+        ] {
+            assert_eq!(may_greet(bytes), expected, "{bytes:?}");
+        }
     }
 
     #[test]

@@ -13,19 +13,19 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde_json::{Value, json};
 use thalweg_host::Error;
 use thalweg_link::secure::{self, Identity};
 
 use crate::channel::{Channel, Met, Refused, hex, host_of, is_cut, random, unhex};
 use crate::cluster::{Cluster, Known, is_name};
+use crate::hall::Hall;
 use crate::held::Held;
 use crate::store::{Receiving, Store};
 
 /// The most connections that have not proved that they know the token; a new one replaces the one that has
 /// waited longest.
-const STRANGERS_MAX: usize = 64;
+pub(crate) const STRANGERS_MAX: usize = 64;
 /// The most connections of the cluster at a time.
 const GUESTS_MAX: usize = 1024;
 /// The longest question of a machine without a certificate, in bytes.
@@ -143,13 +143,10 @@ impl Node {
 
     /// Serves until `stop` is set.
     pub fn serve(&self, stop: &AtomicBool) {
-        let mut number = 0;
+        let (mut number, mut hall) = (0, Hall::default());
         while !stop.load(Ordering::Relaxed) {
-            let wait = Timespec { tv_sec: 0, tv_nsec: LOOK.subsec_nanos().into() };
-            // An error is ignored: a wait that a signal interrupts ends early.
-            let _ = poll(&mut [PollFd::new(&self.listener, PollFlags::IN)], Some(&wait));
-            for _ in 0..STRANGERS_MAX {
-                let Ok((stream, _)) = self.listener.accept() else { break };
+            hall.wait(&self.listener, LOOK);
+            for stream in hall.begun() {
                 number += 1;
                 self.shared.serve_peer(number, stream);
             }
