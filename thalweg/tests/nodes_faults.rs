@@ -152,6 +152,11 @@ impl Rounds {
         rounds.disk = SmallDisk::mount(24);
         if rounds.disk.is_some() {
             rounds.start_on_the_small_disk();
+        } else {
+            // The line is written past the test harness, which would hide it, so that `cargo xtask test` can
+            // count skipped tests.
+            let line = "\nskipped: rounds with a full disk: mounting a small file system needs root\n";
+            std::io::stdout().write_all(line.as_bytes()).expect("standard output");
         }
         rounds
     }
@@ -440,7 +445,7 @@ fn rounds_of_faults_keep_the_books() {
         (plain.join().expect("no panic"), secure.join().expect("no panic"))
     });
     for counts in [plain, secure] {
-        assert!(counts.contains("Killed: 0 whole, 1 not") || counts.contains("CutOff: 0 whole"), "{counts}");
+        assert!(counts.contains(": 0 whole, 1 not"), "no node was lost in time: {counts}");
     }
 }
 
