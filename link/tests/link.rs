@@ -75,8 +75,8 @@ fn connections_that_break_anywhere_lose_nothing() {
     }
 }
 
-/// The transport is changed in the middle: another TCP port, then a Unix socket, then back.
-/// The receiver waits for a message that was lost with the connection, and the sender has nothing more to send.
+/// The receiver waits for a message that was lost with the connection, and the sender has nothing more to
+/// send.
 #[test]
 fn a_sender_without_messages_notices_that_its_connection_broke() {
     let listener = Listener::new(&anywhere(), TOKEN).unwrap();
@@ -117,6 +117,7 @@ fn a_sender_without_messages_notices_that_its_connection_broke() {
     receiving.join().unwrap();
 }
 
+/// The transport is changed in the middle: another TCP port, then a Unix socket, then back.
 #[test]
 fn a_link_moves_to_another_transport() {
     let folder = std::env::temp_dir().join(format!("thalweg-link-{}", std::process::id()));

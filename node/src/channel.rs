@@ -509,7 +509,8 @@ fn is_closed(error: &io::Error) -> bool {
     matches!(error.kind(), BrokenPipe | ConnectionAborted | ConnectionReset | UnexpectedEof)
 }
 
-/// Whether a connection whose first bytes are these may be one of a node, of any version, with or without TLS.
+/// Whether a connection whose first bytes are these may be one of a node, of any version, with or without
+/// TLS.
 pub(crate) fn may_greet(bytes: &[u8]) -> bool {
     [MAGIC_OF_ALL, TLS].iter().any(|begin| bytes.starts_with(begin) || begin.starts_with(bytes))
 }

@@ -1,5 +1,5 @@
-//! Connections to a node before they have sent anything. A thread serves a connection only when it has begun as
-//! one of a node begins, so a stranger who sends nothing, or another protocol, costs the node no thread.
+//! Connections to a node before they have sent anything. A thread serves a connection only when it has begun
+//! as one of a node begins, so a stranger who sends nothing, or another protocol, costs the node no thread.
 
 use std::collections::VecDeque;
 use std::io;
@@ -50,8 +50,8 @@ impl Hall {
         }
     }
 
-    /// The connections that have begun as one of a node begins. Others that have sent something, and those that
-    /// have sent nothing in time, are closed.
+    /// The connections that have begun as one of a node begins. Others that have sent something, and those
+    /// that have sent nothing in time, are closed.
     pub(crate) fn begun(&mut self) -> Vec<TcpStream> {
         let mut begun = Vec::new();
         for mut one in std::mem::take(&mut self.waiting) {

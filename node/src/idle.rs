@@ -1,6 +1,6 @@
-//! The senders of links that have nothing to send. The task of such a sender waits for records, and nobody would
-//! notice that its connection broke before the receiver had all bytes. So the task leaves the sender here, where
-//! the session looks after it, and takes it back when it has a record.
+//! The senders of links that have nothing to send. The task of such a sender waits for records, and nobody
+//! would notice that its connection broke before the receiver had all bytes. So the task leaves the sender
+//! here, where the session looks after it, and takes it back when it has a record.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
@@ -42,8 +42,8 @@ impl Idle {
         self.place.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Makes a new connection if the one of the sender here broke, on a thread of its own: the receiver may take
-    /// long to answer.
+    /// Makes a new connection if the one of the sender here broke, on a thread of its own: the receiver may
+    /// take long to answer.
     fn look(self: &Arc<Idle>, failed: impl FnOnce(usize, &Error) + Send + 'static) {
         let mut place = self.place();
         if !place.sender.as_mut().is_some_and(Sender::is_broken) {
@@ -93,7 +93,8 @@ impl IdleSenders {
         idle
     }
 
-    /// Looks after all senders that are idle, if that is due. `failed` is called if a sender does not reach its node.
+    /// Looks after all senders that are idle, if that is due. `failed` is called if a sender does not reach
+    /// its node.
     pub(crate) fn look(&self, failed: impl FnOnce(usize, &Error) + Clone + Send + 'static) {
         let mut all = self.all();
         if all.looked.is_some_and(|looked| looked.elapsed() < LOOK_EVERY) {

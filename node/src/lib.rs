@@ -17,8 +17,8 @@
 //!
 //! Control uses separate connections, each with one question and one answer at a time ([`channel`]). The run
 //! polls its nodes' state up to 40 times a second, so the loss of a killed node is noticed within 100 ms, and
-//! that of a stopped or disconnected node within the lease. A control connection that breaks while both processes
-//! live is made again.
+//! that of a stopped or disconnected node within the lease. A control connection that breaks while both
+//! processes live is made again.
 #![forbid(unsafe_code)]
 
 mod certificates;

@@ -613,8 +613,9 @@ impl Watch {
         Ok((answer, !failures.is_empty()))
     }
 
-    /// The session cannot go on with both ends of a link that does not reach node `one.node` from node `from`.
-    /// It goes on without the end that is at fault, as far as that is known, and never without this process.
+    /// The session cannot go on with both ends of a link that does not reach node `one.node` from node
+    /// `from`. It goes on without the end that is at fault, as far as that is known, and never without this
+    /// process.
     fn give_up(&self, from: usize, one: Unreachable) {
         let Unreachable { node: to, why, is_own } = one;
         let name = |node: usize| match node {

@@ -1,6 +1,6 @@
 //! Box libraries by their hash: each is sent to a node once, and the node accepts a file only if the file has
-//! the announced hash. The hash is compared again before a kept file is first used, because a disk that was full
-//! or failed may have lost a part of it.
+//! the announced hash. The hash is compared again before a kept file is first used, because a disk that was
+//! full or failed may have lost a part of it.
 
 use std::collections::HashMap;
 use std::fs::{DirBuilder, File, Metadata};
@@ -17,7 +17,8 @@ use crate::channel::{hex, random, unhex};
 /// The largest library that is accepted, in bytes.
 const BYTES_MAX: u64 = 1 << 30;
 
-/// A file that was begun this long ago is no longer received by any node, so the node that began it has ended.
+/// A file that was begun this long ago is no longer received by any node, so the node that began it has
+/// ended.
 const ABANDONED: Duration = Duration::from_secs(3600);
 
 /// The folder of a node's libraries: `HASH/NAME`.

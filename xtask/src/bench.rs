@@ -1,6 +1,6 @@
 //! `cargo xtask bench`: builds the workspace of the benchmarks, rivals included, and runs it with the same
-//! arguments; the groups `nodes`, `tune` and `view` are measured here, and `attach` by the benchmark of the crate
-//! `attach`.
+//! arguments; the groups `nodes`, `tune` and `view` are measured here, and `attach` by the benchmark of the
+//! crate `attach`.
 
 use crate::{noded, process, tuned, viewed};
 use anyhow::{Context, Result, bail};

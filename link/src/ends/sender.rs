@@ -179,9 +179,9 @@ impl Sender {
         self.work(|flow| flow.unsent() == 0)
     }
 
-    /// Whether the connection broke while bytes are not acknowledged. The call does not wait. A sender that has
-    /// nothing to send notices a broken connection only here, and its receiver may wait for bytes that were
-    /// lost with the connection.
+    /// Whether the connection broke while bytes are not acknowledged. The call does not wait. A sender that
+    /// has nothing to send notices a broken connection only here, and its receiver may wait for bytes that
+    /// were lost with the connection.
     pub fn is_broken(&mut self) -> bool {
         if self.flow.unacknowledged() == 0 {
             return false;
