@@ -30,6 +30,12 @@ impl Error {
         Error { text: "the link was stopped".into(), source: None, is_stopped: true }
     }
 
+    /// Whether the other end does not accept the certificate of this one.
+    pub fn is_refused(&self) -> bool {
+        let source = self.source.as_deref().and_then(|source| source.downcast_ref::<io::Error>());
+        source.is_some_and(crate::secure::is_refused)
+    }
+
     /// Whether the link was stopped by [`crate::Stop`].
     pub fn is_stopped(&self) -> bool {
         self.is_stopped

@@ -75,6 +75,48 @@ fn connections_that_break_anywhere_lose_nothing() {
     }
 }
 
+/// The receiver waits for a message that was lost with the connection, and the sender has nothing more to
+/// send.
+#[test]
+fn a_sender_without_messages_notices_that_its_connection_broke() {
+    let listener = Listener::new(&anywhere(), TOKEN).unwrap();
+    let (mut sender, mut receiver, tuning) = ends(&listener, listener.address().clone(), 1);
+    let receiving = std::thread::spawn(move || {
+        assert_eq!(receiver.recv().unwrap().unwrap(), b"first");
+        assert_eq!(receiver.recv().unwrap().unwrap(), b"second");
+        assert!(receiver.recv().unwrap().is_none());
+    });
+    sender.push(b"first").and_then(|()| sender.flush()).unwrap();
+    // The second message goes to a relay that keeps it, and closes the connection then.
+    let keeps = TcpListener::bind("127.0.0.1:0").unwrap();
+    tuning.set_address(Address::Tcp(keeps.local_addr().unwrap().to_string()));
+    let Address::Tcp(to) = listener.address().clone() else { panic!("an address of TCP") };
+    let relay = std::thread::spawn(move || {
+        let (mut from, _) = keeps.accept().unwrap();
+        let mut to = TcpStream::connect(to).unwrap();
+        let (mut bytes, mut hello) = ([0; 4096], 0);
+        while hello == 0 {
+            hello = from.read(&mut bytes).unwrap();
+        }
+        to.write_all(&bytes[..hello]).unwrap();
+        let welcome = to.read(&mut bytes).unwrap();
+        from.write_all(&bytes[..welcome]).unwrap();
+        assert!(from.read(&mut bytes).unwrap() > 0, "the second message");
+    });
+    sender.push(b"second").and_then(|()| sender.flush()).unwrap();
+    relay.join().unwrap();
+    let until = Instant::now() + Duration::from_secs(20);
+    while !sender.is_broken() {
+        assert!(Instant::now() < until, "it does not notice");
+        std::thread::yield_now();
+    }
+    tuning.set_address(listener.address().clone());
+    sender.resume().unwrap();
+    assert!(!sender.is_broken());
+    sender.finish().unwrap();
+    receiving.join().unwrap();
+}
+
 /// The transport is changed in the middle: another TCP port, then a Unix socket, then back.
 #[test]
 fn a_link_moves_to_another_transport() {

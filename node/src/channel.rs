@@ -23,6 +23,10 @@ use thalweg_link::secure::{self, Identity, SecureStream};
 
 /// The bytes with which a greeting begins: the protocol and its version.
 const MAGIC: &[u8; 8] = b"thalwgn1";
+/// The bytes with which the greetings of all versions begin.
+const MAGIC_OF_ALL: &[u8] = b"thalwg";
+/// The bytes with which a handshake of TLS begins.
+const TLS: &[u8] = &[22, 3];
 /// The bytes that a machine without a certificate sends instead.
 const NEWCOMER: &[u8; 8] = b"thalwge1";
 /// The bytes with which an alert of TLS begins.
@@ -32,7 +36,7 @@ const HEAD_MAX: usize = 16 << 20;
 /// The most bytes after the object of a message.
 pub(crate) const BLOB_MAX: usize = 4 << 20;
 /// How long a greeting may take.
-const GREETING: Duration = Duration::from_secs(2);
+pub(crate) const GREETING: Duration = Duration::from_secs(2);
 /// How long connecting to a node may take.
 const CONNECTING: Duration = Duration::from_secs(5);
 
@@ -112,6 +116,17 @@ impl Channel {
         token: &Token,
         identity: impl FnOnce() -> Result<Identity, String>,
     ) -> io::Result<Channel> {
+        Channel::connect_within(address, token, identity, CONNECTING)
+    }
+
+    /// Connects as [`Channel::connect`] does; each attempt to make a connection takes at most `most`.
+    pub(crate) fn connect_within(
+        address: &str,
+        token: &Token,
+        identity: impl FnOnce() -> Result<Identity, String>,
+        most: Duration,
+    ) -> io::Result<Channel> {
+        let most = most.min(CONNECTING);
         let address = endpoint(address).map_err(|why| io::Error::new(io::ErrorKind::InvalidInput, why))?;
         let identity = match &address {
             Address::Tls(_) => Some(identity().map_err(|why| refused(&why))?),
@@ -120,10 +135,10 @@ impl Channel {
         let connect = || {
             let stream = match (&address, &identity) {
                 (Address::Tls(at), Some(identity)) => {
-                    let (stream, deadline) = (connected(at)?, Instant::now() + GREETING);
+                    let (stream, deadline) = (connected(at, most)?, Instant::now() + GREETING);
                     Stream::Tls(Box::new(identity.connect(host_of(at), stream, deadline)?))
                 }
-                (Address::Tcp(at), _) => Stream::Tcp(connected(at)?),
+                (Address::Tcp(at), _) => Stream::Tcp(connected(at, most)?),
                 _ => return Err(refused("a node has no address of this kind")),
             };
             Channel::greet(stream, token, Side::Asks)
@@ -144,7 +159,7 @@ impl Channel {
     /// authority's certificate.
     pub(crate) fn enroll(address: &str, fingerprint: [u8; 32]) -> io::Result<Channel> {
         let at = address.strip_prefix("tls/").unwrap_or(address);
-        let stream = connected(at)?;
+        let stream = connected(at, CONNECTING)?;
         let stream = secure::enroll(host_of(at), stream, Instant::now() + GREETING, fingerprint)?;
         let mut channel = Channel(Stream::Tls(Box::new(stream)));
         channel.set_patience(Some(GREETING))?;
@@ -242,6 +257,11 @@ impl Channel {
             }
             (_, None) => Ok(()),
         }
+    }
+
+    /// The connection's socket, to close it from another thread.
+    pub(crate) fn socket(&self) -> Option<TcpStream> {
+        self.0.tcp().and_then(|stream| stream.try_clone().ok())
     }
 
     /// The address of this end, without its port.
@@ -363,9 +383,11 @@ impl Channel {
         let (head, blob) = self
             .receive()
             .map_err(Refused::of)?
-            .ok_or_else(|| Refused { why: "it closed the connection".to_owned(), is_broken: true })?;
+            .ok_or_else(|| Refused::of(io::ErrorKind::UnexpectedEof.into()))?;
         match head.get("refused").and_then(Value::as_str) {
-            Some(why) => Err(Refused { why: why.to_owned(), is_broken: head["broken"] == json!(true) }),
+            Some(why) => {
+                Err(Refused { why: why.to_owned(), is_broken: head["broken"] == json!(true), is_cut: false })
+            }
             None => Ok((head, blob)),
         }
     }
@@ -377,7 +399,9 @@ impl Channel {
     pub fn answer(&mut self, answer: Result<(Value, Vec<u8>), Refused>) -> io::Result<()> {
         match answer {
             Ok((head, blob)) => self.send(&head, &blob),
-            Err(Refused { why, is_broken }) => self.send(&json!({"refused": why, "broken": is_broken}), &[]),
+            Err(Refused { why, is_broken, .. }) => {
+                self.send(&json!({"refused": why, "broken": is_broken}), &[])
+            }
         }
     }
 }
@@ -387,14 +411,16 @@ impl Channel {
 pub struct Refused {
     /// The reason of the refusal, as text.
     pub why: String,
-    /// Whether the peer is gone.
+    /// Whether the peer is gone, or cannot be reached.
     pub is_broken: bool,
+    /// Whether the connection broke; the peer may live and accept another one.
+    pub is_cut: bool,
 }
 
 impl Refused {
     /// A request that was refused.
     pub fn new(why: impl Into<String>) -> Refused {
-        Refused { why: why.into(), is_broken: false }
+        Refused { why: why.into(), is_broken: false, is_cut: false }
     }
 
     fn of(error: io::Error) -> Refused {
@@ -405,7 +431,7 @@ impl Refused {
             }
             _ => format!("the connection to it broke: {error}"),
         };
-        Refused { why, is_broken: true }
+        Refused { why, is_broken: true, is_cut: is_cut(&error) }
     }
 }
 
@@ -466,10 +492,10 @@ pub(crate) fn host_of(address: &str) -> &str {
     address.rsplit_once(':').map_or(address, |(host, _)| host)
 }
 
-fn connected(address: &str) -> io::Result<TcpStream> {
+fn connected(address: &str, most: Duration) -> io::Result<TcpStream> {
     let mut last = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
     for resolved in address.to_socket_addrs()? {
-        match TcpStream::connect_timeout(&resolved, CONNECTING) {
+        match TcpStream::connect_timeout(&resolved, most) {
             Ok(stream) => return Ok(stream),
             Err(error) => last = error,
         }
@@ -481,6 +507,19 @@ fn connected(address: &str) -> io::Result<TcpStream> {
 fn is_closed(error: &io::Error) -> bool {
     use io::ErrorKind::{BrokenPipe, ConnectionAborted, ConnectionReset, UnexpectedEof};
     matches!(error.kind(), BrokenPipe | ConnectionAborted | ConnectionReset | UnexpectedEof)
+}
+
+/// Whether a connection whose first bytes are these may be one of a node, of any version, with or without
+/// TLS.
+pub(crate) fn may_greet(bytes: &[u8]) -> bool {
+    [MAGIC_OF_ALL, TLS].iter().any(|begin| bytes.starts_with(begin) || begin.starts_with(bytes))
+}
+
+/// Whether the error means that the connection is broken, and not that the other end is silent, or sends
+/// nonsense.
+pub(crate) fn is_cut(error: &io::Error) -> bool {
+    use io::ErrorKind::{InvalidData, TimedOut, WouldBlock};
+    !matches!(error.kind(), WouldBlock | TimedOut | InvalidData)
 }
 
 fn refused(why: &str) -> io::Error {
@@ -513,7 +552,7 @@ pub(crate) fn unhex<const N: usize>(text: &str) -> Option<[u8; N]> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Channel, json};
+    use super::{Channel, MAGIC, NEWCOMER, json, may_greet};
     use std::os::unix::net::UnixStream;
     use std::sync::mpsc;
 
@@ -537,6 +576,23 @@ mod tests {
         let (answer, _) = asks.ask_while("open", json!({}), || waited.send(()).is_ok()).unwrap();
         assert_eq!(answer, json!({"is": "open"}));
         other.join().unwrap();
+    }
+
+    #[test]
+    fn what_may_be_a_greeting_is_told_from_other_protocols() {
+        for (bytes, expected) in [
+            (&MAGIC[..], true),
+            (NEWCOMER, true),
+            (b"thalwgn9", true),
+            (&[22, 3, 1, 2], true),
+            (b"thal", true),
+            (&[22], true),
+            (b"GET / HTTP/1.1", false),
+            (b"thaler", false),
+            (&[22, 4], false),
+        ] {
+            assert_eq!(may_greet(bytes), expected, "{bytes:?}");
+        }
     }
 
     #[test]

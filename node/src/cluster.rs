@@ -181,10 +181,15 @@ impl Cluster {
     /// # Errors
     /// No process listens at the address, or the node is not of this cluster.
     pub fn connect(&self, node: &Known) -> Result<Channel, Error> {
-        let identity = || self.identity().map_err(|error| thalweg_host::chain(&error));
-        Channel::connect(&node.address, &self.token, identity).map_err(|error| {
+        self.reach(node, Duration::MAX).map_err(|error| {
             Error::usage(format!("cannot reach node {} at {}", node.name, node.address)).because(error)
         })
+    }
+
+    /// Connects to a node; each attempt to make a connection takes at most `most`.
+    pub(crate) fn reach(&self, node: &Known, most: Duration) -> std::io::Result<Channel> {
+        let identity = || self.identity().map_err(|error| thalweg_host::chain(&error));
+        Channel::connect_within(&node.address, &self.token, identity, most)
     }
 
     /// Writes a node's address into the folder.

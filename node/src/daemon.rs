@@ -13,18 +13,19 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde_json::{Value, json};
 use thalweg_host::Error;
 use thalweg_link::secure::{self, Identity};
 
-use crate::channel::{Channel, Met, Refused, hex, host_of, random, unhex};
+use crate::channel::{Channel, Met, Refused, hex, host_of, is_cut, random, unhex};
 use crate::cluster::{Cluster, Known, is_name};
+use crate::hall::Hall;
+use crate::held::Held;
 use crate::store::{Receiving, Store};
 
 /// The most connections that have not proved that they know the token; a new one replaces the one that has
 /// waited longest.
-const STRANGERS_MAX: usize = 64;
+pub(crate) const STRANGERS_MAX: usize = 64;
 /// The most connections of the cluster at a time.
 const GUESTS_MAX: usize = 1024;
 /// The longest question of a machine without a certificate, in bytes.
@@ -76,6 +77,8 @@ struct Shared {
     guests: AtomicUsize,
     sessions: AtomicUsize,
     strangers: Mutex<VecDeque<(u64, TcpStream)>>,
+    /// What belongs to the connections of runs.
+    held: Held<Belongings>,
 }
 
 impl Node {
@@ -122,6 +125,7 @@ impl Node {
             guests: AtomicUsize::new(0),
             sessions: AtomicUsize::new(0),
             strangers: Mutex::default(),
+            held: Held::default(),
         });
         shared.options.join.iter().try_for_each(|address| shared.join(address))?;
         shared
@@ -139,13 +143,10 @@ impl Node {
 
     /// Serves until `stop` is set.
     pub fn serve(&self, stop: &AtomicBool) {
-        let mut number = 0;
+        let (mut number, mut hall) = (0, Hall::default());
         while !stop.load(Ordering::Relaxed) {
-            let wait = Timespec { tv_sec: 0, tv_nsec: LOOK.subsec_nanos().into() };
-            // An error is ignored: a wait that a signal interrupts ends early.
-            let _ = poll(&mut [PollFd::new(&self.listener, PollFlags::IN)], Some(&wait));
-            for _ in 0..STRANGERS_MAX {
-                let Ok((stream, _)) = self.listener.accept() else { break };
+            hall.wait(&self.listener, LOOK);
+            for stream in hall.begun() {
                 number += 1;
                 self.shared.serve_peer(number, stream);
             }
@@ -197,7 +198,7 @@ impl Shared {
             shared.strangers().retain(|(other, _)| *other != number);
             let Ok(Met::Known { channel, may_run }) = met else { return };
             if shared.guests.fetch_add(1, Ordering::Relaxed) < GUESTS_MAX {
-                Guest { shared: shared.clone(), channel, may_run, session: None, receiving: None }.serve();
+                Guest::new(shared.clone(), channel, may_run).serve();
             }
             shared.guests.fetch_sub(1, Ordering::Relaxed);
         });
@@ -283,30 +284,73 @@ struct Guest {
     channel: Channel,
     /// Whether the peer may run programs here.
     may_run: bool,
-    session: Option<SessionHere>,
-    receiving: Option<Receiving>,
+    /// The name under which the peer may go on over another connection.
+    key: Option<String>,
+    /// How long the peer's session waits for that.
+    lease: Duration,
+    own: Belongings,
 }
 
+/// What belongs to a peer, and goes to its next connection when one breaks.
+#[derive(Default)]
+struct Belongings {
+    session: Option<SessionHere>,
+    receiving: Option<Receiving>,
+    /// The number of the last question, and its answer.
+    last: Option<(u64, Answer)>,
+}
+
+type Answer = Result<(Value, Vec<u8>), Refused>;
+
 impl Guest {
+    fn new(shared: Arc<Shared>, channel: Channel, may_run: bool) -> Guest {
+        Guest { shared, channel, may_run, key: None, lease: crate::LEASE, own: Belongings::default() }
+    }
+
     fn serve(mut self) {
         let mut patience = SILENCE;
-        loop {
+        let is_broken = loop {
             if self.channel.set_patience(Some(patience)).is_err() {
-                return;
+                break true;
             }
-            // A peer that is silent for longer than it promised is lost, and its session ends.
-            let Ok(Some((head, blob))) = self.channel.receive() else { return };
-            let answer = self.answer(&head, &blob);
+            let (head, blob) = match self.channel.receive() {
+                Ok(Some(question)) => question,
+                // A peer that has closed the connection, or is silent for longer than it promised, is gone.
+                Ok(None) => break false,
+                Err(error) => break is_cut(&error),
+            };
+            let answer = match &self.own.last {
+                // The connection broke before the answer arrived, so the peer asks again.
+                Some((number, answer)) if head["number"] == json!(number) => answer.clone(),
+                _ => self.answer(&head, &blob),
+            };
             if let Some(lease) = head["lease_ms"].as_u64() {
                 patience = Duration::from_millis(lease.clamp(100, 3_600_000));
+                self.lease = patience;
             }
+            self.own.last = head["number"].as_u64().map(|number| (number, answer.clone())).or(self.own.last);
             if self.channel.answer(answer).is_err() {
-                return;
+                break true;
             }
+        };
+        let Some(key) = self.key else { return };
+        if is_broken || !self.shared.held.end(&key) {
+            // Nobody has taken what comes back, so the session ends here.
+            drop(self.shared.held.wait(&key, self.own, self.lease));
         }
     }
 
-    fn answer(&mut self, head: &Value, blob: &[u8]) -> Result<(Value, Vec<u8>), Refused> {
+    /// Goes on with what belonged to a connection of the peer that broke.
+    fn resume(&mut self, head: &Value) -> Answer {
+        let key = head["key"].as_str().unwrap_or_default();
+        let wait = Duration::from_millis(head["wait_ms"].as_u64().unwrap_or_default().min(60_000));
+        let own = self.shared.held.take(key, self.channel.socket(), wait);
+        self.own = own.ok_or_else(|| Refused::new("it has nothing of this connection"))?;
+        self.key = Some(key.to_owned());
+        Ok((json!({}), Vec::new()))
+    }
+
+    fn answer(&mut self, head: &Value, blob: &[u8]) -> Answer {
         let text = |key: &str| head[key].as_str().unwrap_or_default();
         let what = head["do"].as_str().unwrap_or_default();
         if !self.may_run && !["who", "time", "members"].contains(&what) {
@@ -315,7 +359,15 @@ impl Guest {
             ));
         }
         match what {
-            "who" => Ok((self.describe(), Vec::new())),
+            "who" => {
+                if let Some(key) = head["key"].as_str().filter(|_| self.key.is_none() && self.may_run)
+                    && self.shared.held.begin(key, self.channel.socket())
+                {
+                    self.key = Some(key.to_owned());
+                }
+                Ok((self.describe(), Vec::new()))
+            }
+            "resume" if self.key.is_none() => self.resume(head),
             "time" => Ok((
                 json!({"received": thalweg_link::system_ns(), "sent": thalweg_link::system_ns()}),
                 Vec::new(),
@@ -330,13 +382,13 @@ impl Guest {
                 Ok((json!({"has": has}), Vec::new()))
             }
             "put" => self.put(head, blob).map(|()| (json!({}), Vec::new())).map_err(Refused::new),
-            "open" if self.session.is_none() => {
+            "open" if self.own.session.is_none() => {
                 let mut session = SessionHere::start(&self.shared)?;
                 let opened = session.open(&self.shared, head)?;
-                self.session = Some(session);
+                self.own.session = Some(session);
                 Ok((opened, Vec::new()))
             }
-            other => match &mut self.session {
+            other => match &mut self.own.session {
                 Some(session) => {
                     let answer = match other {
                         "renew" | "reload" => session.change(&self.shared, other, head),
@@ -345,7 +397,7 @@ impl Guest {
                     if other == "close" {
                         // The session is removed before the answer is sent, so nothing of it is left when the
                         // answer arrives.
-                        self.session = None;
+                        self.own.session = None;
                     }
                     answer
                 }
@@ -372,12 +424,12 @@ impl Guest {
     /// such.
     fn put(&mut self, head: &Value, blob: &[u8]) -> Result<(), String> {
         if let (Some(hash), Some(name)) = (head["hash"].as_str(), head["name"].as_str()) {
-            self.receiving = Some(self.shared.store.receive(hash, name)?);
+            self.own.receiving = Some(self.shared.store.receive(hash, name)?);
         }
-        let receiving = self.receiving.as_mut().ok_or("a piece of a library that was not begun")?;
+        let receiving = self.own.receiving.as_mut().ok_or("a piece of a library that was not begun")?;
         receiving.take(blob)?;
         if head["last"] == json!(true)
-            && let Some(mut whole) = self.receiving.take()
+            && let Some(mut whole) = self.own.receiving.take()
         {
             self.shared.store.keep(&mut whole)?;
         }
@@ -477,7 +529,7 @@ impl SessionHere {
 
     fn ask(&mut self, what: &str, with: Value, blob: &[u8]) -> Result<(Value, Vec<u8>), Refused> {
         self.channel.ask(what, with, blob).map_err(|refused| match refused.is_broken {
-            true => Refused { why: self.ended(&refused.why), is_broken: true },
+            true => Refused { why: self.ended(&refused.why), is_broken: true, is_cut: false },
             false => refused,
         })
     }

@@ -18,11 +18,14 @@ use thalweg_net::run::{FromNode, Got, Opened, ToNode, Ways};
 use thalweg_space::Space;
 
 use crate::channel::{hex, random};
+use crate::idle::{Idle, IdleSenders};
 use crate::settings::{Settings, Transport};
 use crate::watched::{Direction, WatchedEnds};
 
-/// How long one end of a link waits for the other one, while the other node is known to live.
+/// How long a receiver waits for the connection of its sender, while the other node is known to live.
 const PATIENCE: Duration = Duration::from_secs(3600);
+/// How long a sender tries to reach its receiver, while the other node is known to live.
+const REACHING: Duration = Duration::from_secs(20);
 /// How long a node that opens a part on this node may take to send its first message after it connected.
 const FIRST_MESSAGE: Duration = Duration::from_secs(10);
 /// How long a network that has ended may still wait for parts that other nodes open.
@@ -61,6 +64,20 @@ pub(crate) struct Fabric {
     stops: Mutex<Vec<(usize, Stop)>>,
     /// The reason why each node is lost, by number.
     lost: Mutex<Vec<Option<String>>>,
+    /// The senders that have nothing to send.
+    idle: IdleSenders,
+    /// The nodes that links do not reach although nobody has said that they are lost.
+    unreachable: Mutex<Vec<Unreachable>>,
+}
+
+/// A node that a link of this process does not reach.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Unreachable {
+    /// The node's number.
+    pub(crate) node: usize,
+    pub(crate) why: String,
+    /// Whether it is because of this process: the other one refuses its certificate.
+    pub(crate) is_own: bool,
 }
 
 /// The addresses of one process.
@@ -135,6 +152,8 @@ impl Fabric {
             watched: OnceLock::new(),
             stops: Mutex::default(),
             lost,
+            idle: IdleSenders::default(),
+            unreachable: Mutex::default(),
         }))
     }
 
@@ -145,7 +164,7 @@ impl Fabric {
     }
 
     /// Declares the links' settings in this space, and records the links' counters as events of it.
-    pub(crate) fn declare(&self, space: Option<&Space>) -> Result<(), String> {
+    pub(crate) fn declare(self: &Arc<Self>, space: Option<&Space>) -> Result<(), String> {
         let settings = Settings::DECLARED.make(space).map_err(|error| format!("{error:#}"))?;
         self.settings.get_or_init(|| settings);
         if let Some(space) = space {
@@ -157,7 +176,9 @@ impl Fabric {
 
     /// Applies the present settings to the links, and records their counters when that is due. The session
     /// calls this some 40 times a second.
-    pub(crate) fn look(&self) {
+    pub(crate) fn look(self: &Arc<Self>) {
+        let fabric = self.clone();
+        self.idle.look(move |node, error| _ = fabric.why(node, error));
         let Some(settings) = self.settings.get() else { return };
         let watched = self.watched.get();
         let adopted =
@@ -335,7 +356,7 @@ impl Fabric {
             token: self.token,
             identity: self.identity.clone(),
             ports: self.sending.clone(),
-            lease: PATIENCE,
+            lease: REACHING,
             ..SenderOptions::new(link, self.tuning.shared_to(address))
         };
         let tuning = options.tuning.clone();
@@ -344,13 +365,19 @@ impl Fabric {
         drop(targets);
         self.stops().push((node, sender.stop()));
         self.watch(number, node, Direction::Out, sender.counters());
-        let mut out = LinkOut { fabric: self.clone(), node, number, sender: Some(sender), is_open: false };
+        let stop = sender.stop();
+        let out = LinkOut {
+            fabric: self.clone(),
+            node,
+            number,
+            stop,
+            sender: Some(sender),
+            idle: self.idle.add(node),
+            is_open: false,
+        };
         // The node may have been lost while the links were made.
         match self.why_lost(node) {
-            Some(why) => {
-                out.sender = None;
-                Err(why)
-            }
+            Some(why) => Err(why),
             None => Ok(out),
         }
     }
@@ -359,9 +386,22 @@ impl Fabric {
         self.lost().get(node).cloned().flatten()
     }
 
-    /// The reason why a link to a node has failed.
+    /// The reason why a link to a node has failed. A node that lives and that a link does not reach is noted:
+    /// the other end of the link would wait for ever.
     fn why(&self, node: usize, error: &thalweg_link::Error) -> String {
-        self.why_lost(node).unwrap_or_else(|| format!("{error:#}"))
+        self.why_lost(node).unwrap_or_else(|| {
+            let why = format!("{error:#}");
+            let mut all = self.unreachable.lock().unwrap_or_else(PoisonError::into_inner);
+            if !error.is_stopped() && all.iter().all(|one| one.node != node) {
+                all.push(Unreachable { node, why: why.clone(), is_own: error.is_refused() });
+            }
+            why
+        })
+    }
+
+    /// The nodes that links of this process did not reach, each once.
+    pub(crate) fn unreachable(&self) -> Vec<Unreachable> {
+        self.unreachable.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Removes the stop handle of a link that has ended, because handles would accumulate otherwise, and
@@ -389,8 +429,10 @@ struct LinkOut {
     fabric: Arc<Fabric>,
     node: usize,
     number: u64,
-    /// `None` after the link has ended.
+    stop: Stop,
+    /// `None` while the sender is idle, and after the link has ended.
     sender: Option<Sender>,
+    idle: Arc<Idle>,
     is_open: bool,
 }
 
@@ -399,6 +441,9 @@ impl LinkOut {
         &mut self,
         act: impl FnOnce(&mut Sender) -> Result<R, thalweg_link::Error>,
     ) -> Result<R, String> {
+        if self.sender.is_none() {
+            self.sender = self.idle.take();
+        }
         let sender = self.sender.as_mut().ok_or("the link has ended")?;
         act(sender).map_err(|error| self.fabric.why(self.node, &error))
     }
@@ -412,21 +457,24 @@ impl ToNode for LinkOut {
     fn flush(&mut self) -> Result<(), String> {
         // The receiver waits for its sender's connection even if there is nothing to send yet.
         let is_open = std::mem::replace(&mut self.is_open, true);
-        self.with(|sender| if is_open { sender.flush() } else { sender.open().and_then(|()| sender.flush()) })
+        self.with(
+            |sender| if is_open { sender.flush() } else { sender.open().and_then(|()| sender.flush()) },
+        )?;
+        self.idle.put(self.sender.take());
+        Ok(())
     }
 
     fn finish(mut self: Box<Self>) -> Result<(), String> {
-        let sender = self.sender.take().ok_or("the link has ended")?;
-        let stop = sender.stop();
-        let finished = sender.finish();
-        self.fabric.forget(self.number, Direction::Out, &stop);
-        finished.map_err(|error| self.fabric.why(self.node, &error))
+        let sender = self.sender.take().or_else(|| self.idle.take()).ok_or("the link has ended")?;
+        sender.finish().map_err(|error| self.fabric.why(self.node, &error))
     }
 }
 
 impl Drop for LinkOut {
     fn drop(&mut self) {
-        self.sender.iter().for_each(|sender| self.fabric.forget(self.number, Direction::Out, &sender.stop()));
+        // A sender that makes a new connection meanwhile is not needed any more.
+        self.stop.stop();
+        self.fabric.forget(self.number, Direction::Out, &self.stop);
     }
 }
 

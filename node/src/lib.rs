@@ -17,7 +17,8 @@
 //!
 //! Control uses separate connections, each with one question and one answer at a time ([`channel`]). The run
 //! polls its nodes' state up to 40 times a second, so the loss of a killed node is noticed within 100 ms, and
-//! that of a stopped or disconnected node within the lease.
+//! that of a stopped or disconnected node within the lease. A control connection that breaks while both
+//! processes live is made again.
 #![forbid(unsafe_code)]
 
 mod certificates;
@@ -25,11 +26,15 @@ pub mod channel;
 mod cluster;
 mod daemon;
 mod fabric;
+mod hall;
+mod held;
+mod idle;
 mod members;
 mod part;
 mod placement;
 mod settings;
 mod store;
+mod talk;
 mod watched;
 
 pub use certificates::{DAYS_MAX, May};

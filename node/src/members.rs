@@ -15,17 +15,16 @@ use thalweg_host::{Error, libraries};
 use thalweg_net::RecordError;
 use thalweg_net::run::{Elsewhere, Opened, Session, Ways};
 
-use crate::channel::{Channel, Refused, hex, random};
+use crate::channel::{Refused, hex, random};
 use crate::cluster::{Cluster, Known};
-use crate::fabric::Fabric;
+use crate::fabric::{Fabric, Unreachable};
 use crate::part::Map;
 use crate::placement::Placement;
 use crate::store::hash_of;
+use crate::talk::{OPENING, Talk};
 
 /// The interval at which each node's state is polled.
 const ASK_EVERY: Duration = Duration::from_millis(25);
-/// How long a node may take to load a network.
-const OPENING: Duration = Duration::from_secs(60);
 /// The bytes of a library that one message carries.
 const PIECE_BYTES: usize = 1 << 20;
 /// The name in placements of the process that began the session.
@@ -138,24 +137,6 @@ struct Reached {
     libraries: Vec<String>,
 }
 
-/// The control connection to a node.
-struct Talk {
-    known: Known,
-    cluster: Cluster,
-    channel: Channel,
-}
-
-impl Talk {
-    /// Sends a request that the node may take long to carry out. The wait for the answer lasts at most
-    /// [`OPENING`], and only as long as the node still accepts new connections.
-    fn ask_long(&mut self, what: &str, with: Value) -> Result<Value, Refused> {
-        let until = Instant::now() + OPENING;
-        let Talk { known, cluster, channel } = self;
-        let goes_on = || Instant::now() < until && cluster.connect(known).is_ok();
-        channel.ask_while(what, with, goes_on).map(|(answer, _)| answer)
-    }
-}
-
 /// A request of the run to a node, which the thread that watches the node makes.
 type Request = Box<dyn FnOnce(&mut Watch) -> Result<(), Refused> + Send>;
 
@@ -178,6 +159,8 @@ struct Watched {
     /// The fingerprints of the networks that the nodes have, by the node's number.
     fingerprints: Mutex<HashMap<usize, String>>,
     is_ending: AtomicBool,
+    /// The nodes with which the session cannot go on although they answer, and why.
+    unusable: Mutex<HashMap<usize, String>>,
     /// The number of networks that were sent to nodes, for the names of their folders.
     number: AtomicU64,
 }
@@ -218,18 +201,17 @@ impl Members {
         let mut names = vec![HERE.to_owned()];
         let mut reached = Vec::new();
         for node in &known {
-            let mut channel = plan.cluster.connect(node)?;
-            let name = greet(&mut channel, node)?;
+            let key = hex(&random::<16>().map_err(Error::run_of)?);
+            let mut talk = Talk::connect(&plan.cluster, node, key)?;
+            let name = greet(&mut talk)?;
             let refused = |refused: Refused| Error::run(format!("node {name}: {}", refused.why));
-            channel.set_patience(Some(OPENING)).map_err(Error::run_of)?;
+            talk.set_patience(OPENING).map_err(Error::run_of)?;
             for (path, hash) in &libraries {
-                send_library(&mut channel, path, hash).map_err(refused)?;
+                send_library(&mut talk, path, hash).map_err(refused)?;
             }
             names.push(name);
-            reached.push(Reached {
-                talk: Talk { known: node.clone(), cluster: plan.cluster.clone(), channel },
-                libraries: libraries.iter().map(|(_, hash)| hash.clone()).collect(),
-            });
+            reached
+                .push(Reached { talk, libraries: libraries.iter().map(|(_, hash)| hash.clone()).collect() });
         }
         for (pattern, node) in plan.placement.lines() {
             if !names.contains(node) {
@@ -242,7 +224,7 @@ impl Members {
         let session = random::<16>().map_err(Error::run_of)?;
         let token = random::<32>().map_err(Error::run_of)?;
         // Nodes of other machines reach this process by an address that is not only for this machine.
-        let hosts: Vec<String> = reached.iter().map(|node| node.talk.channel.local_host()).collect();
+        let hosts: Vec<String> = reached.iter().map(|node| node.talk.channel().local_host()).collect();
         let is_wide = |host: &&String| host.parse::<IpAddr>().is_ok_and(|address| !address.is_loopback());
         let host = hosts.iter().find(is_wide).or(hosts.first()).map_or("127.0.0.1", String::as_str);
         let identity = if is_secure(&reached)? { Some(plan.cluster.identity()?) } else { None };
@@ -343,7 +325,7 @@ impl Members {
         for (at, node) in reached.iter_mut().enumerate() {
             let met = node.talk.ask_long("meet", json!({ "addresses": addresses }));
             met.map_err(|refused| format!("node {}: {}", self.names[at + 1], refused.why))?;
-            node.talk.channel.set_patience(Some(self.plan.lease)).map_err(|error| error.to_string())?;
+            node.talk.set_patience(self.plan.lease).map_err(|error| error.to_string())?;
         }
         self.fabric.meet(&addresses);
         *locked(&self.shared.session) = Some(session);
@@ -384,7 +366,7 @@ impl Members {
             let openings: HashMap<usize, Value> = stale.iter().map(opening).collect::<Result<_, _>>()?;
             self.each(&stale, move |watch| {
                 for (path, hash) in &libraries {
-                    send_library(&mut watch.talk.channel, path, hash)?;
+                    send_library(&mut watch.talk, path, hash)?;
                 }
                 let renewed = watch.talk.ask_long("renew", openings[&watch.node].clone())?;
                 let got = renewed["fingerprint"].as_str().unwrap_or_default().to_owned();
@@ -459,7 +441,7 @@ impl Members {
         let done = Arc::<Mutex<Vec<usize>>>::default();
         let (noted, file, from, to) = (done.clone(), path.clone(), old.clone(), new.clone());
         let reloaded = self.each(&self.living(), move |watch| {
-            send_library(&mut watch.talk.channel, &file, &to)?;
+            send_library(&mut watch.talk, &file, &to)?;
             watch.talk.ask_long("reload", json!({"libraries": [from, to]}))?;
             locked(&noted).push(watch.node);
             Ok(())
@@ -573,6 +555,13 @@ impl Watch {
         let mut answered = Instant::now();
         loop {
             self.fabric.look();
+            for one in self.fabric.unreachable() {
+                self.give_up(0, one);
+            }
+            if let Some(why) = locked(&self.shared.unusable).get(&self.node).cloned() {
+                let refused = Refused { why, is_broken: true, is_cut: false };
+                return self.lose(&refused, answered);
+            }
             while let Ok(request) = self.asked.try_recv() {
                 match self.carry_out(request) {
                     Err(refused) if refused.is_broken => return self.lose(&refused, answered),
@@ -586,7 +575,7 @@ impl Watch {
                     if answer.get("ended").is_some() {
                         self.conclude(&answer["ended"]);
                         // The answer is ignored: the session's process on the node ends in any case.
-                        let _ = self.talk.channel.ask("close", json!({}), &[]);
+                        let _ = self.talk.ask("close", json!({}), &[]);
                         return;
                     }
                     if more {
@@ -601,10 +590,11 @@ impl Watch {
 
     /// Carries out a request, for which the node may need longer than the lease.
     fn carry_out(&mut self, request: Request) -> Result<(), Refused> {
-        let broken = |error: std::io::Error| Refused { why: error.to_string(), is_broken: true };
-        self.talk.channel.set_patience(Some(OPENING)).map_err(broken)?;
+        let broken =
+            |error: std::io::Error| Refused { why: error.to_string(), is_broken: true, is_cut: false };
+        self.talk.set_patience(OPENING).map_err(broken)?;
         let done = request(self);
-        self.talk.channel.set_patience(Some(self.lease)).map_err(broken)?;
+        self.talk.set_patience(self.lease).map_err(broken)?;
         done
     }
 
@@ -618,9 +608,29 @@ impl Watch {
             .collect();
         self.losses_sent += losses.len();
         let asked = json!({"lost": losses, "lease_ms": self.lease.as_millis() as u64});
-        let (answer, failures) = self.talk.channel.ask(what, asked, &[])?;
+        let (answer, failures) = self.talk.ask(what, asked, &[])?;
         self.take(&answer, &failures);
         Ok((answer, !failures.is_empty()))
+    }
+
+    /// The session cannot go on with both ends of a link that does not reach node `one.node` from node
+    /// `from`. It goes on without the end that is at fault, as far as that is known, and never without this
+    /// process.
+    fn give_up(&self, from: usize, one: Unreachable) {
+        let Unreachable { node: to, why, is_own } = one;
+        let name = |node: usize| match node {
+            0 => "this process".to_owned(),
+            node => format!("node {}", self.fabric.names()[node]),
+        };
+        let is_lost = |node: usize| locked(&self.shared.losses).iter().any(|(lost, _)| *lost == node);
+        if from == to || to >= self.fabric.names().len() || is_lost(from) || is_lost(to) {
+            return;
+        }
+        let (node, why) = match from != 0 && (is_own || to == 0) {
+            true => (from, format!("it does not reach {}: {why}", name(to))),
+            false => (to, format!("{} does not reach it: {why}", name(from))),
+        };
+        locked(&self.shared.unusable).entry(node).or_insert(why);
     }
 
     /// Handles failed records, and lines of box programs that answer no record.
@@ -640,6 +650,11 @@ impl Watch {
                 Err(why) => locked(&self.shared.faults)
                     .push(format!("node {} reported a failure that is none: {why}", self.name)),
             }
+        }
+        for one in answer["unreachable"].as_array().into_iter().flatten() {
+            let (Some(node), Some(why)) = (one[0].as_u64(), one[1].as_str()) else { continue };
+            let why = why.to_owned();
+            self.give_up(self.node, Unreachable { node: node as usize, why, is_own: one[2] == json!(true) });
         }
         for (component, reason) in crate::part::pairs(&answer["strays"]) {
             locked(&self.shared.faults).push(format!("{component} on {}: {reason}", self.name));
@@ -690,11 +705,11 @@ impl Watch {
 
 /// Whether the nodes of a run listen with TLS; all do, or none.
 fn is_secure(nodes: &[Reached]) -> Result<bool, Error> {
-    let is_secure = |node: &&Reached| node.talk.channel.is_secure();
+    let is_secure = |node: &&Reached| node.talk.channel().is_secure();
     let plain = nodes.iter().find(|node| !is_secure(node));
     match (nodes.iter().find(is_secure), plain) {
         (Some(secure), Some(plain)) => {
-            let [secure, plain] = [secure, plain].map(|node| &node.talk.known);
+            let [secure, plain] = [secure, plain].map(|node| node.talk.known());
             Err(Error::usage(format!(
                 "node {} listens at {}, on its machine alone, and node {} at {}: a run has nodes of one kind; start {} with \
                  --listen HOST:PORT, or with --tls where all are on one machine",
@@ -715,10 +730,10 @@ fn library(named: &Path) -> Result<(PathBuf, String), Error> {
 }
 
 /// Asks a node for its name and abilities.
-fn greet(channel: &mut Channel, node: &Known) -> Result<String, Error> {
-    let Known { name, address } = node;
-    channel.set_patience(Some(crate::LEASE)).map_err(Error::run_of)?;
-    let (answer, _) = channel
+fn greet(talk: &mut Talk) -> Result<String, Error> {
+    let Known { name, address } = talk.known().clone();
+    talk.set_patience(crate::LEASE).map_err(Error::run_of)?;
+    let (answer, _) = talk
         .ask("who", json!({}), &[])
         .map_err(|refused| Error::run(format!("node {name} at {address}: {}", refused.why)))?;
     for (key, own) in [("version", env!("CARGO_PKG_VERSION")), ("architecture", std::env::consts::ARCH)] {
@@ -729,12 +744,12 @@ fn greet(channel: &mut Channel, node: &Known) -> Result<String, Error> {
             )));
         }
     }
-    Ok(answer["name"].as_str().unwrap_or(name).to_owned())
+    Ok(answer["name"].as_str().unwrap_or(&name).to_owned())
 }
 
 /// Sends a library that the node lacks.
-fn send_library(channel: &mut Channel, path: &Path, hash: &str) -> Result<(), Refused> {
-    if channel.ask("has", json!({ "hash": hash }), &[])?.0["has"] == json!(true) {
+fn send_library(talk: &mut Talk, path: &Path, hash: &str) -> Result<(), Refused> {
+    if talk.ask("has", json!({ "hash": hash }), &[])?.0["has"] == json!(true) {
         return Ok(());
     }
     let bytes = std::fs::read(path)
@@ -744,7 +759,7 @@ fn send_library(channel: &mut Channel, path: &Path, hash: &str) -> Result<(), Re
     let mut head = json!({ "hash": hash, "name": name });
     while let Some(piece) = pieces.next() {
         head["last"] = json!(pieces.peek().is_none());
-        channel.ask("put", head, piece)?;
+        talk.ask("put", head, piece)?;
         head = json!({});
     }
     Ok(())

@@ -306,6 +306,11 @@ impl Part {
             self.strays.try_iter().map(|stray| json!([stray.component, stray.reason])).collect();
         let is_joined = self.joining.as_ref().is_some_and(JoinHandle::is_finished);
         let mut answer = json!({ "strays": strays });
+        let unreachable = self.fabric.unreachable();
+        if !unreachable.is_empty() {
+            let shown = unreachable.iter().map(|one| json!([one.node, one.why, one.is_own]));
+            answer["unreachable"] = shown.collect();
+        }
         if over
             && is_joined
             && self.waiting.is_empty()

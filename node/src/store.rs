@@ -1,10 +1,14 @@
 //! Box libraries by their hash: each is sent to a node once, and the node accepts a file only if the file has
-//! the announced hash.
+//! the announced hash. The hash is compared again before a kept file is first used, because a disk that was
+//! full or failed may have lost a part of it.
 
-use std::fs::{DirBuilder, File};
+use std::collections::HashMap;
+use std::fs::{DirBuilder, File, Metadata};
 use std::io::{self, Read, Write};
-use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, SystemTime};
 
 use ring::digest::{Context, SHA256};
 
@@ -13,10 +17,30 @@ use crate::channel::{hex, random, unhex};
 /// The largest library that is accepted, in bytes.
 const BYTES_MAX: u64 = 1 << 30;
 
+/// A file that was begun this long ago is no longer received by any node, so the node that began it has
+/// ended.
+const ABANDONED: Duration = Duration::from_secs(3600);
+
 /// The folder of a node's libraries: `HASH/NAME`.
 #[derive(Debug)]
 pub(crate) struct Store {
     folder: PathBuf,
+    /// The files whose hashes were compared, as they were then, by their hashes.
+    compared: Mutex<HashMap<String, State>>,
+}
+
+/// Values by which a changed file is recognised.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct State {
+    inode: u64,
+    bytes: u64,
+    modified: (i64, i64),
+}
+
+impl State {
+    fn of(file: &Metadata) -> State {
+        State { inode: file.ino(), bytes: file.len(), modified: (file.mtime(), file.mtime_nsec()) }
+    }
 }
 
 /// A library that is being received.
@@ -32,14 +56,36 @@ pub(crate) struct Receiving {
 impl Store {
     pub(crate) fn open(folder: PathBuf) -> io::Result<Store> {
         DirBuilder::new().recursive(true).mode(0o700).create(&folder)?;
-        Ok(Store { folder })
+        for file in std::fs::read_dir(&folder)?.flatten().filter(is_abandoned) {
+            // An error is ignored: another node of this machine may have removed it.
+            let _ = std::fs::remove_file(file.path());
+        }
+        Ok(Store { folder, compared: Mutex::default() })
     }
 
-    /// The path of a library, if the store has it.
+    /// The path of a library, if the store has it. A file whose content no longer has the hash is removed, so
+    /// the library is sent again.
     pub(crate) fn find(&self, hash: &str) -> Option<PathBuf> {
         unhex::<32>(hash)?;
-        let files = std::fs::read_dir(self.folder.join(hash)).ok()?;
-        files.flatten().map(|file| file.path()).next()
+        let files = std::fs::read_dir(self.folder.join(hash)).ok()?.flatten();
+        files.map(|file| file.path()).find(|path| self.is_whole(path, hash))
+    }
+
+    fn is_whole(&self, path: &Path, hash: &str) -> bool {
+        let Ok(state) = path.metadata().map(|file| State::of(&file)) else { return false };
+        // A panic under this lock leaves the map as it was.
+        let compared = || self.compared.lock().unwrap_or_else(PoisonError::into_inner);
+        if compared().get(hash) == Some(&state) {
+            return true;
+        }
+        let is_whole = hash_of(path).is_ok_and(|found| found == hash);
+        if is_whole {
+            compared().insert(hash.to_owned(), state);
+        } else {
+            // An error is ignored: a library that is sent again replaces the file.
+            let _ = std::fs::remove_file(path);
+        }
+        is_whole
     }
 
     /// Begins to receive a library of this hash and file name.
@@ -91,6 +137,13 @@ impl Drop for Receiving {
     }
 }
 
+/// Whether this file was begun by a node that ended before the library was complete.
+fn is_abandoned(file: &std::fs::DirEntry) -> bool {
+    let age = |file: Metadata| SystemTime::now().duration_since(file.modified().ok()?).ok();
+    let is_begun = file.file_name().as_encoded_bytes().starts_with(b".");
+    is_begun && file.metadata().ok().and_then(age).is_some_and(|age| age > ABANDONED)
+}
+
 /// The hash of a file, as text.
 pub(crate) fn hash_of(path: &Path) -> io::Result<String> {
     let (mut file, mut summed, mut bytes) = (File::open(path)?, Context::new(&SHA256), vec![0; 1 << 16]);
@@ -124,6 +177,42 @@ mod tests {
         assert_eq!(std::fs::read(store.find(&hash).unwrap()).unwrap(), b"water");
         let left: Vec<_> = std::fs::read_dir(folder.path().join("libraries")).unwrap().collect();
         assert_eq!(left.len(), 1, "nothing half-written stays");
+    }
+
+    fn kept(store: &Store, folder: &Path, bytes: &[u8]) -> (String, PathBuf) {
+        let file = folder.join("lib");
+        std::fs::write(&file, bytes).unwrap();
+        let hash = hash_of(&file).unwrap();
+        let mut receiving = store.receive(&hash, "libwater.so").unwrap();
+        receiving.take(bytes).unwrap();
+        store.keep(&mut receiving).unwrap();
+        let path = store.find(&hash).unwrap();
+        (hash, path)
+    }
+
+    #[test]
+    fn a_file_that_lost_a_part_is_not_used() {
+        let folder = tempfile::tempdir().unwrap();
+        let place = folder.path().join("libraries");
+        let store = Store::open(place.clone()).unwrap();
+        let (hash, path) = kept(&store, folder.path(), b"water");
+        std::fs::write(&path, b"wat").unwrap();
+        assert_eq!(store.find(&hash), None, "it was compared before, and has changed since");
+        assert!(!path.exists(), "another one can take its place");
+        assert_eq!(kept(&store, folder.path(), b"water").1, path);
+        std::fs::write(&path, b"").unwrap();
+        assert_eq!(Store::open(place).unwrap().find(&hash), None, "a node that starts finds it");
+    }
+
+    #[test]
+    fn files_of_nodes_that_ended_within_them_are_removed() {
+        let folder = tempfile::tempdir().unwrap();
+        let (old, new) = (folder.path().join(".old"), folder.path().join(".new"));
+        let begun = File::create(&old).unwrap();
+        begun.set_modified(SystemTime::now() - 2 * ABANDONED).unwrap();
+        File::create(&new).unwrap();
+        Store::open(folder.path().to_owned()).unwrap();
+        assert!(!old.exists() && new.exists());
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Nodes with TLS: machines that join by an invitation, equal results, clear refusals, and strangers that get
 //! nowhere.
 
+mod certified;
 mod cluster;
 mod program;
 
@@ -10,14 +11,11 @@ use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
+use certified::certify;
 use cluster::{Cluster, numbers, out, sorted, stderr};
-use rcgen::{
-    BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, PKCS_ED25519, PublicKeyData,
-    SignatureAlgorithm, SigningKey,
-};
 use serde_json::json;
-use thalweg_link::secure::{PrivateKey, pem};
 
 /// A machine that has begun a cluster, and its nodes, which listen with TLS.
 fn machine(nodes: &[&str]) -> Cluster {
@@ -117,48 +115,10 @@ fn networks_over_nodes_with_tls_give_what_they_give_on_one() {
     }
 }
 
-/// The key of an authority, as it was kept.
-struct Signing(PrivateKey);
-
-impl PublicKeyData for Signing {
-    fn der_bytes(&self) -> &[u8] {
-        self.0.public()
-    }
-
-    fn algorithm(&self) -> &'static SignatureAlgorithm {
-        &PKCS_ED25519
-    }
-}
-
-impl SigningKey for Signing {
-    fn sign(&self, message: &[u8]) -> Result<Vec<u8>, rcgen::Error> {
-        Ok(self.0.sign(message))
-    }
-}
-
 /// Replaces the certificate of the machine by one of its authority that expired in 2001.
 fn expire(folder: &Path) {
-    let key = std::fs::read_to_string(folder.join("authority.key")).expect("the first machine");
-    let key = Signing(PrivateKey::from_pem(&key).expect("a key"));
-    let mut authority = CertificateParams::default();
-    // The name of an authority follows from its key; the first bytes of the hash of the key are not computed
-    // here, but taken from the certificate.
-    let shown = Command::new("openssl")
-        .args(["x509", "-noout", "-subject", "-nameopt", "multiline", "-in"])
-        .arg(folder.join("authority.pem"))
-        .output()
-        .expect("openssl");
-    let shown = String::from_utf8(shown.stdout).expect("text");
-    let (_, name) = shown.rsplit_once("= ").expect("a name");
-    authority.distinguished_name = rcgen::DistinguishedName::new();
-    authority.distinguished_name.push(DnType::CommonName, name.trim());
-    authority.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
-    let own = KeyPair::generate_for(&PKCS_ED25519).expect("a key");
-    let mut params = CertificateParams::new(["127.0.0.1".to_owned()]).expect("a host");
-    params.not_after = rcgen::date_time_ymd(2001, 1, 1);
-    let certificate = params.signed_by(&own, &Issuer::new(authority, key)).expect("a certificate");
-    std::fs::write(folder.join("node.pem"), pem("CERTIFICATE", certificate.der())).expect("a folder");
-    std::fs::write(folder.join("node.key"), pem("PRIVATE KEY", &own.serialize_der())).expect("a folder");
+    let of_2001 = Duration::from_secs(978_307_200);
+    certify(folder, folder, of_2001);
 }
 
 #[test]

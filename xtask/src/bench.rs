@@ -1,20 +1,20 @@
 //! `cargo xtask bench`: builds the workspace of the benchmarks, rivals included, and runs it with the same
-//! arguments; the groups `tune` and `view` are measured here, and `attach` by the benchmark of the crate
-//! `attach`.
+//! arguments; the groups `nodes`, `tune` and `view` are measured here, and `attach` by the benchmark of the
+//! crate `attach`.
 
-use crate::{process, tuned, viewed};
+use crate::{noded, process, tuned, viewed};
 use anyhow::{Context, Result, bail};
 use std::process::ExitCode;
 
 pub(crate) fn run(mut arguments: lexopt::Parser) -> Result<ExitCode> {
     // These groups measure whole programs as a user runs them, and do not need the rivals.
     let group = arguments.try_raw_args().and_then(|raw| raw.peek().map(|first| first.to_os_string()));
-    if group.as_deref().is_some_and(|group| group == "tune" || group == "view") {
+    if let Some(whole @ ("nodes" | "tune" | "view")) = group.as_deref().and_then(|group| group.to_str()) {
         arguments.next()?;
-        return if group.is_some_and(|group| group == "tune") {
-            tuned::run(arguments)
-        } else {
-            viewed::run(arguments)
+        return match whole {
+            "nodes" => noded::run(arguments),
+            "tune" => tuned::run(arguments),
+            _ => viewed::run(arguments),
         };
     }
     process::require_c_compiler()?;

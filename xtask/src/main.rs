@@ -22,6 +22,7 @@ mod layers;
 mod layout;
 mod leftovers;
 mod moobench;
+mod noded;
 mod paper;
 mod pictures;
 mod process;

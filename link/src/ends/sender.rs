@@ -179,6 +179,30 @@ impl Sender {
         self.work(|flow| flow.unsent() == 0)
     }
 
+    /// Whether the connection broke while bytes are not acknowledged. The call does not wait. A sender that
+    /// has nothing to send notices a broken connection only here, and its receiver may wait for bytes that
+    /// were lost with the connection.
+    pub fn is_broken(&mut self) -> bool {
+        if self.flow.unacknowledged() == 0 {
+            return false;
+        }
+        match &mut self.connected {
+            // A violation of the protocol is reported by what follows.
+            Some(connected) => connected.read_acks(&mut self.flow).is_err(),
+            None => true,
+        }
+    }
+
+    /// Makes a new connection, and sends all bytes that the receiver lacks.
+    ///
+    /// # Errors
+    /// The errors of [`Sender::push`].
+    pub fn resume(&mut self) -> Result<(), Error> {
+        self.connected = None;
+        self.connect()?;
+        self.flush()
+    }
+
     /// Ends the stream, and waits until the receiver's user has received all of it.
     ///
     /// # Errors

@@ -1,13 +1,36 @@
 //! Errors of TLS as sentences about the other end, which say what a user has to change.
 
-use std::io;
+use std::{fmt, io};
 
 use rustls::pki_types::UnixTime;
 use rustls::{AlertDescription, CertificateError, Error};
 
+/// The reason why one end does not accept the other one.
+#[derive(Debug)]
+struct Explained {
+    text: String,
+    /// Whether the other end does not accept this one.
+    is_refused: bool,
+}
+
+impl fmt::Display for Explained {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+impl std::error::Error for Explained {}
+
 /// The error as one of input and output.
 pub(super) fn io(error: Error) -> io::Error {
-    io::Error::new(io::ErrorKind::PermissionDenied, explain(&error))
+    let is_refused = matches!(error, Error::AlertReceived(_));
+    io::Error::new(io::ErrorKind::PermissionDenied, Explained { text: explain(&error), is_refused })
+}
+
+/// Whether the other end has refused this one.
+pub(crate) fn is_refused(error: &io::Error) -> bool {
+    let explained = error.get_ref().and_then(|error| error.downcast_ref::<Explained>());
+    explained.is_some_and(|explained| explained.is_refused)
 }
 
 fn explain(error: &Error) -> String {

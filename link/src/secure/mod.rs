@@ -11,6 +11,7 @@ mod key;
 mod pinned;
 mod stream;
 
+pub(crate) use explain::is_refused;
 pub use key::{PUBLIC_BYTES, PrivateKey, pem};
 pub use stream::SecureStream;
 pub(crate) use stream::Secured;

@@ -3,7 +3,7 @@
 
 use crate::secure::{Identity, Secured};
 use rustix::event::{PollFd, PollFlags, poll};
-use rustix::net::sockopt::socket_peercred;
+use rustix::net::sockopt::{set_tcp_user_timeout, socket_peercred};
 use rustix::process::geteuid;
 use std::io::{self, IoSlice, IoSliceMut, Read, Write};
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
@@ -13,6 +13,9 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::{SocketAddr as UnixName, UnixStream};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
+
+/// How long the other host may confirm nothing of what was sent over a connection, until it counts as broken.
+const UNCONFIRMED: Duration = Duration::from_secs(10);
 
 /// The address at which a node listens.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -197,6 +200,8 @@ fn prepared(stream: TcpStream) -> io::Result<TcpStream> {
     stream.set_nonblocking(true)?;
     // A frame is written by one call, so a delay to collect more bytes would be useless.
     stream.set_nodelay(true)?;
+    // By default, the system goes on for a quarter of an hour when the other host confirms nothing.
+    set_tcp_user_timeout(&stream, UNCONFIRMED.as_millis() as u32)?;
     Ok(stream)
 }
 

@@ -36,6 +36,11 @@ impl Cluster {
     pub(crate) fn start(&mut self, name: &str, more: &[&str]) {
         let mut command = self.command();
         command.args(["node", "--name", name]).args(more);
+        self.spawn(name, command);
+    }
+
+    /// Starts a node by this command, and waits until the node listens.
+    pub(crate) fn spawn(&mut self, name: &str, mut command: Command) {
         let mut node = command.stderr(Stdio::piped()).spawn().expect("thalweg starts");
         let mut line = String::new();
         let mut from = BufReader::new(node.stderr.take().expect("piped"));

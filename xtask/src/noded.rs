@@ -1,0 +1,237 @@
+//! `cargo xtask bench nodes`: what strangers cost a run over two nodes of this machine.
+//!
+//! Runs take turns, so that other load on the machine affects all alike: without strangers, with strangers
+//! who connect to a socket of this program, and with strangers who connect to the nodes. The second kind has
+//! the cost of the strangers themselves, who would be on another machine.
+
+use crate::paper::Interval;
+use crate::pictures::{build, thalweg};
+use crate::process;
+use anyhow::{Context, Result, bail, ensure};
+use lexopt::prelude::*;
+use std::collections::VecDeque;
+use std::io::{BufRead, BufReader, Write};
+use std::net::{TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitCode, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+const HELP: &str = "\
+What strangers cost a run over two nodes.
+
+usage: cargo xtask bench nodes [--rounds N] [--records N] [--strangers N] [--program FILE]
+
+  --rounds N     by turns (default 15)
+  --records N    of a run (default 1,000,000)
+  --strangers N  connections a second (default 1000), half of them held open
+  --program FILE the program that is measured; it is built if none is given
+";
+
+/// The most that strangers may slow a run, as a factor.
+const SLOWER_MAX: f64 = 1.05;
+/// The most connections that strangers hold open.
+const HELD_MAX: usize = 500;
+
+struct Bench {
+    folder: tempfile::TempDir,
+    program: Option<PathBuf>,
+    rounds: usize,
+    records: u64,
+    strangers: u32,
+}
+
+pub(crate) fn run(mut arguments: lexopt::Parser) -> Result<ExitCode> {
+    let folder = tempfile::tempdir()?;
+    let mut bench = Bench { folder, program: None, rounds: 15, records: 1_000_000, strangers: 1000 };
+    while let Some(argument) = arguments.next()? {
+        match argument {
+            Long("help") | Short('h') => {
+                print!("{HELP}");
+                return Ok(ExitCode::SUCCESS);
+            }
+            Long("rounds") => bench.rounds = arguments.value()?.parse::<usize>()?.max(1),
+            Long("records") => bench.records = arguments.value()?.parse()?,
+            Long("strangers") => bench.strangers = arguments.value()?.parse::<u32>()?.max(1),
+            Long("program") => bench.program = Some(std::path::absolute(arguments.value()?)?),
+            other => return Err(other.unexpected().into()),
+        }
+    }
+    if bench.program.is_none() {
+        build()?;
+    }
+    process::run(bench.command().args(["node", "init"]).stdout(Stdio::null()).stderr(Stdio::null()))?;
+    println!(
+        "| nodes | without strangers | strangers elsewhere | strangers at the nodes | at the nodes, by elsewhere | goal | |"
+    );
+    println!("|---|---|---|---|---|---|---|");
+    bench.measure("TCP", &[])?;
+    bench.measure("TCP with TLS", &["--tls"])?;
+    Ok(ExitCode::SUCCESS)
+}
+
+impl Bench {
+    fn command(&self) -> Command {
+        let mut command = match &self.program {
+            Some(program) => Command::new(program),
+            None => thalweg(),
+        };
+        command.env("THALWEG_CLUSTER", self.folder.path().join("cluster"));
+        command.env("THALWEG_SPACES", self.folder.path().join("spaces")).env_remove("THALWEG_SESSION");
+        command
+    }
+
+    fn measure(&self, what: &str, more: &[&str]) -> Result<()> {
+        let folder = self.folder.path();
+        let (net, input) = (folder.join("two.snet"), folder.join("input"));
+        std::fs::write(
+            &net,
+            "net two connect ([{<n>} -> {<n = n + 1>}] @ 0) .. ([{<n>} -> {<n = n * 2>}] @ 1);",
+        )?;
+        let mut lines = std::io::BufWriter::new(std::fs::File::create(&input)?);
+        (0..self.records).try_for_each(|n| writeln!(lines, "{{\"<n>\": {n}}}"))?;
+        lines.into_inner()?;
+        let nodes = [self.node("a", more)?, self.node("b", more)?];
+        let elsewhere = Elsewhere::listen()?;
+        let addresses: Vec<String> = nodes.iter().map(|node| node.address.clone()).collect();
+        let kinds = [Vec::new(), vec![elsewhere.address.clone()], addresses];
+        let mut times = [Vec::new(), Vec::new(), Vec::new()];
+        let mut came = 0;
+        // The first round warms caches up.
+        for round in 0..=self.rounds {
+            for (kind, times) in kinds.iter().zip(&mut times) {
+                let strangers = Strangers::come(kind.clone(), self.strangers);
+                let took = self.time(&net, &input)?;
+                came += strangers.leave()?;
+                if round > 0 {
+                    times.push(took);
+                }
+            }
+        }
+        ensure!(came > 0, "no stranger has come");
+        let ratios = times[2].iter().zip(&times[1]).map(|(with, without)| with / without).collect();
+        let ratio = Interval::of(ratios);
+        let shown = times.map(|times| Interval::of(times).shown(3, " s")).join(" | ");
+        let met = if ratio.median <= SLOWER_MAX { "ok" } else { "MISS" };
+        println!("| {what} | {shown} | {} | ≤ {SLOWER_MAX} | {met} |", ratio.shown(3, ""));
+        Ok(())
+    }
+
+    /// The seconds of a run.
+    fn time(&self, net: &Path, input: &Path) -> Result<f64> {
+        let mut run = self.command();
+        run.arg("run").arg(net).args(["--nodes", "a,b", "--output", "/dev/null", "--input"]).arg(input);
+        let begun = Instant::now();
+        process::run(run.stdout(Stdio::null()).stderr(Stdio::null()))?;
+        Ok(begun.elapsed().as_secs_f64())
+    }
+
+    fn node(&self, name: &str, more: &[&str]) -> Result<Node> {
+        let mut command = self.command();
+        command.args(["node", "--name", name]).args(more).stderr(Stdio::piped());
+        let mut process = command.spawn().context("the program does not start")?;
+        let mut from = BufReader::new(process.stderr.take().context("piped")?);
+        let mut line = String::new();
+        from.read_line(&mut line)?;
+        std::thread::spawn(move || std::io::copy(&mut from, &mut std::io::sink()));
+        let Some((_, address)) = line.trim().rsplit_once(' ') else { bail!("node {name}: {line}") };
+        let address = address.strip_prefix("tls/").unwrap_or(address).to_owned();
+        Ok(Node { process, address })
+    }
+}
+
+struct Node {
+    process: Child,
+    address: String,
+}
+
+impl Drop for Node {
+    fn drop(&mut self) {
+        // Errors are ignored: the node may have ended.
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+/// A socket that accepts connections and closes each when another 64 have come, as a node does.
+struct Elsewhere {
+    address: String,
+}
+
+impl Elsewhere {
+    /// The thread that accepts ends with this program.
+    fn listen() -> Result<Elsewhere> {
+        let listener = TcpListener::bind("127.0.0.1:0")?;
+        let address = listener.local_addr()?.to_string();
+        std::thread::spawn(move || {
+            let mut held = VecDeque::new();
+            while let Ok((stream, _)) = listener.accept() {
+                held.push_back(stream);
+                if held.len() > 64 {
+                    held.pop_front();
+                }
+            }
+        });
+        Ok(Elsewhere { address })
+    }
+}
+
+/// A thread that connects at a constant rate, to each of the addresses in turn.
+struct Strangers {
+    over: Arc<AtomicBool>,
+    came: Arc<AtomicU64>,
+    thread: JoinHandle<()>,
+}
+
+impl Strangers {
+    fn come(addresses: Vec<String>, a_second: u32) -> Strangers {
+        let (over, came) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
+        let (is_over, count) = (over.clone(), came.clone());
+        let thread = std::thread::spawn(move || {
+            let (begun, mut held) = (Instant::now(), VecDeque::new());
+            let mut made = 0_u32;
+            while !addresses.is_empty() && !is_over.load(Ordering::Acquire) {
+                let due = begun + Duration::from_secs(1) * made / a_second;
+                std::thread::sleep(due.saturating_duration_since(Instant::now()));
+                made += 1;
+                let Ok(mut stream) = TcpStream::connect(&addresses[made as usize % addresses.len()]) else {
+                    continue;
+                };
+                count.fetch_add(1, Ordering::Relaxed);
+                // An error is ignored: the other end may have closed the connection.
+                let _ = stream.write_all(&greeting(made));
+                if made.is_multiple_of(2) {
+                    held.push_back(stream);
+                    if held.len() > HELD_MAX {
+                        held.pop_front();
+                    }
+                }
+            }
+        });
+        Strangers { over, came, thread }
+    }
+
+    /// Ends them; returns how many came.
+    fn leave(self) -> Result<u64> {
+        self.over.store(true, Ordering::Release);
+        if self.thread.join().is_err() {
+            bail!("the thread of strangers panicked");
+        }
+        Ok(self.came.load(Ordering::Relaxed))
+    }
+}
+
+/// What a stranger sends: nothing, another protocol, garbage, a greeting that is made up, or the beginning of
+/// a handshake of TLS.
+fn greeting(number: u32) -> Vec<u8> {
+    let garbage = |count: u32| (0..count).map(move |n| (n.wrapping_mul(number) ^ (n >> 3)) as u8);
+    match number / 2 % 5 {
+        0 => Vec::new(),
+        1 => b"GET / HTTP/1.1\r\n\r\n".to_vec(),
+        2 => garbage(200).collect(),
+        3 => b"thalwgn1".iter().copied().chain(garbage(64)).collect(),
+        _ => [22, 3, 1, 0, 200, 1, 0, 0, 196, 3, 3].into_iter().chain(garbage(194)).collect(),
+    }
+}
