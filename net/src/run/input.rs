@@ -38,6 +38,17 @@ impl Input {
         Some(record)
     }
 
+    /// The next record, if it is there and `is` says so; a message is never the next record.
+    #[inline(always)]
+    pub(crate) fn next_if(&mut self, cx: &mut Context<'_>, is: impl Fn(&Record) -> bool) -> Option<Record> {
+        let next = self.stream.upcoming(cx, 1).first()?;
+        if next.shape().is_reserved() || !is(next) {
+            return None;
+        }
+        self.read += 1;
+        self.stream.pop(cx)
+    }
+
     /// The next records (and marks) in place, at most `max`, and the number in its stream of the first one.
     /// The first record of the slice never has the shape [`ShapeId::MESSAGE`], but later ones may have it.
     #[inline(always)]
