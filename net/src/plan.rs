@@ -81,7 +81,7 @@ pub struct PlanCache<P> {
     /// The other plans; the plan with index 1 is the first of them.
     others: Vec<(ShapeId, P)>,
     /// The index of the plan of each shape, used when there are more than [`SCANNED_MAX`] other plans.
-    index: NumberMap<ShapeId, usize>,
+    index: Option<Box<NumberMap<ShapeId, usize>>>,
 }
 
 /// If a cache has more plans than this, a plan is found by the index and not by a search through all plans.
@@ -96,12 +96,7 @@ impl<P> Default for PlanCache<P> {
 impl<P> PlanCache<P> {
     /// An empty cache. The cache allocates no memory until it is used.
     pub fn new() -> PlanCache<P> {
-        PlanCache {
-            latest: (ShapeId::UNSET, 0),
-            first: None,
-            others: Vec::new(),
-            index: NumberMap::default(),
-        }
+        PlanCache { latest: (ShapeId::UNSET, 0), first: None, others: Vec::new(), index: None }
     }
 
     /// The plan for a shape; computed if no record had this shape before.
@@ -132,13 +127,14 @@ impl<P> PlanCache<P> {
     fn look_up_other(&mut self, shape: ShapeId, compute: impl FnOnce() -> P) -> usize {
         let found = match self.others.len() {
             0..=SCANNED_MAX => self.others.iter().position(|(known, _)| *known == shape).map(|at| at + 1),
-            _ => self.index.get(&shape).copied(),
+            _ => self.index.as_ref().and_then(|index| index.get(&shape).copied()),
         };
         found.unwrap_or_else(|| {
             self.others.push((shape, compute()));
             if self.others.len() > SCANNED_MAX {
-                let from = self.index.len();
-                self.index.extend(self.others.iter().enumerate().skip(from).map(|(i, e)| (e.0, i + 1)));
+                let index = self.index.get_or_insert_default();
+                let from = index.len();
+                index.extend(self.others.iter().enumerate().skip(from).map(|(i, e)| (e.0, i + 1)));
             }
             self.others.len()
         })

@@ -22,7 +22,7 @@ use super::parallel::{OrderedParallel, ParallelDispatcher};
 use super::position::{NewReplica, Position, Shared};
 use super::shield_task::{End, ShieldTask};
 use super::split::{OrderedSplit, SplitDispatcher};
-use super::star::{Exit, ExitCollector, OrderedExit, StarExit};
+use super::star::{Exit, ExitCollector, Exits, OrderedExit, StarExit};
 use crate::pattern::Pattern;
 use crate::record::Record;
 use crate::router::Router;
@@ -365,12 +365,13 @@ impl<'a, 'b> Unfolding<'a, 'b> {
         (deterministic, folds): (bool, bool),
         input: In<Record>,
     ) -> In<Record> {
-        let (id, exits) = (position.component, exits.to_vec());
+        let id = position.component;
         if let Kind::Synchrocell(patterns, _) = &self.shared.clone().program.get(body).kind {
             let (out, output) = self.stream();
-            self.spawn(id, CellStar::new(position, patterns.clone(), exits, input, out));
+            self.spawn(id, CellStar::new(position, patterns.clone(), exits.to_vec(), input, out));
             return output;
         }
+        let exits = Exits::new(exits);
         let (exit, exit_input) = self.stream();
         if deterministic || self.around.ordered {
             let body = (body, Around { ordered: true, ..self.around.later() }, folds);

@@ -411,7 +411,7 @@ fn many_records_in_a_row_that_go_the_same_way_stay_in_order() {
 /// The next records mostly go to different branches and replicas; some give two records, none, or fail.
 #[test]
 fn records_that_go_different_ways_stay_in_order() {
-    let mut chance = thalweg_chance::Chance::new(0x51e7_1e5);
+    let mut chance = thalweg_chance::Chance::new(0x051e_71e5);
     let (mut records, mut wanted, mut failures) = (Vec::new(), Vec::new(), 0);
     let mut tags = [0; 2];
     for number in 0..600 {

@@ -20,7 +20,7 @@ pub(crate) struct Exit {
     position: Position,
     body: ComponentId,
     around: Around,
-    pub(super) exits: Vec<Pattern>,
+    pub(super) exits: Exits,
     /// The replica that follows, counted from 0. Records that enter the exit before replica 0 come from
     /// outside the star.
     pub(crate) replica: i64,
@@ -40,6 +40,27 @@ pub(crate) struct Exit {
     waiting: VecDeque<(Way, Record)>,
 }
 
+/// The patterns of a star's exit. The first of them, which is mostly the only one, needs no memory of its own: each
+/// stage of a star has such patterns.
+#[derive(Clone)]
+pub(crate) struct Exits {
+    first: Option<Pattern>,
+    others: Vec<Pattern>,
+}
+
+impl Exits {
+    pub(crate) fn new(patterns: &[Pattern]) -> Exits {
+        Exits { first: patterns.first().cloned(), others: patterns.get(1..).unwrap_or_default().to_vec() }
+    }
+
+    /// Whether a record leaves here; patterns are tested in their order.
+    #[inline]
+    fn matches(&mut self, record: &Record) -> Result<bool, String> {
+        let first = matches_one(self.first.as_mut_slice(), record)?;
+        Ok(first || matches_one(&mut self.others, record)?)
+    }
+}
+
 /// The direction of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Way {
@@ -52,7 +73,7 @@ impl Exit {
     pub(crate) fn new(
         position: Position,
         (body, around, folds): (ComponentId, Around, bool),
-        exits: Vec<Pattern>,
+        exits: Exits,
         input: In<Record>,
         out: Out<Record>,
     ) -> Exit {
@@ -173,8 +194,8 @@ impl Exit {
     }
 }
 
-pub(super) fn way(exits: &mut [Pattern], replica: i64, record: &Record) -> Result<Way, String> {
-    match matches_one(exits, record) {
+pub(super) fn way(exits: &mut Exits, replica: i64, record: &Record) -> Result<Way, String> {
+    match exits.matches(record) {
         Ok(true) => Ok(Way::Out),
         Ok(false) if replica as usize >= REPLICAS_MAX => {
             Err(format!("a star has at most {REPLICAS_MAX} replicas"))
