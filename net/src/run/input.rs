@@ -53,7 +53,11 @@ impl Input {
     /// The first record of the slice never has the shape [`ShapeId::MESSAGE`], but later ones may have it.
     #[inline(always)]
     pub(crate) fn upcoming(&mut self, cx: &mut Context<'_>, max: usize) -> (&mut [Record], u64) {
-        if self.stream.upcoming(cx, 1).first().is_some_and(|record| record.shape() == ShapeId::MESSAGE) {
+        // An empty stream is looked at once only.
+        let Some(first) = self.stream.upcoming(cx, 1).first().map(Record::shape) else {
+            return (&mut [], self.read);
+        };
+        if first == ShapeId::MESSAGE {
             self.follow_upcoming(cx);
         }
         (self.stream.upcoming(cx, max), self.read)

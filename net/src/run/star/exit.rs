@@ -45,19 +45,23 @@ pub(crate) struct Exit {
 #[derive(Clone)]
 pub(crate) struct Exits {
     first: Option<Pattern>,
-    others: Vec<Pattern>,
+    others: Option<Box<[Pattern]>>,
 }
 
 impl Exits {
     pub(crate) fn new(patterns: &[Pattern]) -> Exits {
-        Exits { first: patterns.first().cloned(), others: patterns.get(1..).unwrap_or_default().to_vec() }
+        let others = patterns.get(1..).filter(|others| !others.is_empty());
+        Exits { first: patterns.first().cloned(), others: others.map(Box::from) }
     }
 
     /// Whether a record leaves here; patterns are tested in their order.
     #[inline]
     fn matches(&mut self, record: &Record) -> Result<bool, String> {
-        let first = matches_one(self.first.as_mut_slice(), record)?;
-        Ok(first || matches_one(&mut self.others, record)?)
+        let leaves = matches_one(self.first.as_mut_slice(), record)?;
+        match &mut self.others {
+            Some(others) if !leaves => matches_one(others, record),
+            _ => Ok(leaves),
+        }
     }
 }
 
@@ -158,8 +162,10 @@ impl Exit {
 
     #[cold]
     fn make_inside<T: Task>(&mut self, cx: &mut Context<'_>, task: impl FnOnce(Exit) -> T) -> Record {
-        let Position { shared, component, instance } = self.position.clone();
-        let instance = Some(Arc::new(Instance { of: component, replica: self.replica, parent: instance }));
+        let Position { shared, component, instance } = &self.position;
+        let component = *component;
+        let parent = instance.clone();
+        let instance = Some(Arc::new(Instance { of: component, replica: self.replica, parent }));
         let (body, around, number) = (self.body, self.around, self.replica as u64);
         let replica = NewReplica { body, instance, number, around, node: None };
         let (inside, left) = self.position.unfold(cx, &replica);
