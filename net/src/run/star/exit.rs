@@ -40,8 +40,8 @@ pub(crate) struct Exit {
     waiting: VecDeque<(Way, Record)>,
 }
 
-/// The patterns of a star's exit. The first of them, which is mostly the only one, needs no memory of its own: each
-/// stage of a star has such patterns.
+/// The patterns of a star's exit. The first of them, which is mostly the only one, needs no memory of its
+/// own: each stage of a star has such patterns.
 #[derive(Clone)]
 pub(crate) struct Exits {
     first: Option<Pattern>,
