@@ -1,9 +1,10 @@
 //! Networks that unfold and synchronise, on one worker and without a space: a star that one record unfolds, a
-//! synchrocell in a star that joins pairs, a split over many values, and a deterministic split. To count what
-//! a stage, pair or record costs, run the example on two numbers under `valgrind --tool=callgrind` and divide
-//! the difference of the counted instructions by the difference of the numbers.
+//! synchrocell in a star that joins pairs, a split over many values, deterministic splits and free ones, and
+//! parallels of two shapes that alternate, deterministic (`branches`) and free (`any`). To count what a stage,
+//! pair or record costs, run the example on two numbers under `valgrind --tool=callgrind` and divide the
+//! difference of the counted instructions by the difference of the numbers.
 //!
-//! usage: unfolding star|cells|split|ordered|free NUMBER [none|off|metrics|full [QUANTUM_US]]
+//! usage: unfolding star|cells|split|ordered|free|branches|any NUMBER [none|off|metrics|full [QUANTUM_US]]
 //!
 //! The mode is that of a space; `none`, the default, is no space. QUANTUM_US is `exec.quantum_us`: under valgrind
 //! everything takes some fifty times as long, so a quantum should be longer, too.
@@ -72,7 +73,7 @@ impl Task for Sink {
 
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let usage = "usage: unfolding star|cells|split|ordered|free NUMBER [none|off|metrics|full [QUANTUM_US]]";
+    let usage = "usage: unfolding star|cells|split|ordered|free|branches|any NUMBER [none|off|metrics|full [QUANTUM_US]]";
     let (Some(case), Some(number)) = (arguments.first(), arguments.get(1)) else { panic!("{usage}") };
     let number: u64 = number.parse().expect(usage);
     let mode = match arguments.get(2).map(String::as_str) {
@@ -84,6 +85,8 @@ fn main() {
     };
     let quantum_us = arguments.get(3).map_or(Options::default().quantum_us, |us| us.parse().expect(usage));
     let split = |operator| vec![format!("([{{<n>}} -> {{<n>}}] {operator} <n>)"); 4].join(" .. ");
+    let parallel =
+        |operator| vec![format!("([{{<n>}} -> {{<n>}}] {operator} [{{<m>}} -> {{<m>}}])"); 4].join(" .. ");
     let (text, labels, records, value): (_, _, _, fn(u64) -> i64) = match case.as_str() {
         // A filter gives the only record the number of stages that it unfolds.
         "star" => (
@@ -101,6 +104,8 @@ fn main() {
         "split" => ("[{<n>} -> {<n>}] ! <n>".to_owned(), vec![Label::tag("n")], number, |next| next as i64),
         "ordered" => (split("!!"), vec![Label::tag("n")], number, |next| next as i64 % 4),
         "free" => (split("!"), vec![Label::tag("n")], number, |next| next as i64 % 4),
+        "branches" => (parallel("||"), vec![Label::tag("n"), Label::tag("m")], number, |next| next as i64),
+        "any" => (parallel("|"), vec![Label::tag("n"), Label::tag("m")], number, |next| next as i64),
         _ => panic!("{usage}"),
     };
     let shapes = labels.iter().map(|label: &Label| shape::of(&[*label])).collect();

@@ -12,11 +12,17 @@ use crate::shape::ShapeId;
 use crate::syntax::ast;
 
 /// A compiled pattern: labels (fields, tags and binding tags) that a record must have, and a guard.
+/// A clone shares the labels and the guard, and has a cache of its own.
 #[derive(Clone, Debug)]
 pub struct Pattern {
-    labels: Arc<[Label]>,
-    guard: Option<Expression>,
+    condition: Arc<Condition>,
     cache: PlanCache<Match>,
+}
+
+#[derive(Debug)]
+struct Condition {
+    labels: Box<[Label]>,
+    guard: Option<Expression>,
 }
 
 /// How a pattern matches the records of one shape.
@@ -24,28 +30,26 @@ pub struct Pattern {
 enum Match {
     Never,
     Always,
-    If(Bound),
+    If(Arc<Bound>),
 }
 
 impl Pattern {
     /// Compiles a pattern.
     pub fn compile(pattern: &ast::Pattern) -> Pattern {
-        Pattern {
-            labels: labels_of(&pattern.labels.labels).into(),
-            guard: pattern.guard.as_ref().map(Expression::compile),
-            cache: PlanCache::new(),
-        }
+        let labels = labels_of(&pattern.labels.labels).into();
+        let guard = pattern.guard.as_ref().map(Expression::compile);
+        Pattern { condition: Arc::new(Condition { labels, guard }), cache: PlanCache::new() }
     }
 
     /// The labels of the pattern, as written.
     pub fn labels(&self) -> &[Label] {
-        &self.labels
+        &self.condition.labels
     }
 
     /// Whether all records of a shape match, or none of them does; `None` if the guard decides for each
     /// record.
     pub(crate) fn matches_shape(&self, shape: ShapeId) -> Option<bool> {
-        match plan(&self.labels, self.guard.as_ref(), shape) {
+        match self.condition.plan(shape) {
             Match::Never => Some(false),
             Match::Always => Some(true),
             Match::If(_) => None,
@@ -59,7 +63,7 @@ impl Pattern {
     #[inline]
     pub fn matches(&mut self, record: &Record) -> Result<bool, RecordFault> {
         let shape = record.shape();
-        match self.cache.get(shape, || plan(&self.labels, self.guard.as_ref(), shape)) {
+        match self.cache.get(shape, || self.condition.plan(shape)) {
             Match::Never => Ok(false),
             Match::Always => Ok(true),
             Match::If(guard) => Ok(guard.evaluate(record.slots())? != 0),
@@ -67,10 +71,12 @@ impl Pattern {
     }
 }
 
-fn plan(labels: &[Label], guard: Option<&Expression>, shape: ShapeId) -> Match {
-    match guard {
-        _ if !shape.has_all(labels) => Match::Never,
-        None => Match::Always,
-        Some(guard) => Match::If(guard.bind(shape)),
+impl Condition {
+    fn plan(&self, shape: ShapeId) -> Match {
+        match &self.guard {
+            _ if !shape.has_all(&self.labels) => Match::Never,
+            None => Match::Always,
+            Some(guard) => Match::If(Arc::new(guard.bind(shape))),
+        }
     }
 }

@@ -20,7 +20,7 @@
 
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 use thalweg_box::Value;
 
@@ -78,9 +78,15 @@ pub struct PlanCache<P> {
     latest: (ShapeId, usize),
     /// The plan that was made first. Most replicas need no other one, so they allocate no memory for plans.
     first: Option<(ShapeId, P)>,
-    /// The other plans; the plan with index 1 is the first of them.
-    others: Vec<(ShapeId, P)>,
-    /// The index of the plan of each shape, used when there are more than [`SCANNED_MAX`] other plans.
+    others: Option<Box<Others<P>>>,
+}
+
+/// The plans of a component with plans for several shapes, without the first of them.
+#[derive(Clone, Debug)]
+struct Others<P> {
+    /// The plan with index 1 is the first of these.
+    plans: Vec<(ShapeId, P)>,
+    /// The index of the plan of each shape, used when there are more than [`SCANNED_MAX`] of these plans.
     index: NumberMap<ShapeId, usize>,
 }
 
@@ -96,12 +102,7 @@ impl<P> Default for PlanCache<P> {
 impl<P> PlanCache<P> {
     /// An empty cache. The cache allocates no memory until it is used.
     pub fn new() -> PlanCache<P> {
-        PlanCache {
-            latest: (ShapeId::UNSET, 0),
-            first: None,
-            others: Vec::new(),
-            index: NumberMap::default(),
-        }
+        PlanCache { latest: (ShapeId::UNSET, 0), first: None, others: None }
     }
 
     /// The plan for a shape; computed if no record had this shape before.
@@ -110,9 +111,10 @@ impl<P> PlanCache<P> {
         if self.latest.0 != shape {
             self.look_up(shape, compute);
         }
-        match (self.latest.1, &self.first) {
-            (0, Some((_, plan))) => plan,
-            (at, _) => &self.others[at - 1].1,
+        match (self.latest.1, &self.first, &self.others) {
+            (1.., _, Some(others)) => &others.plans[self.latest.1 - 1].1,
+            (_, Some((_, plan)), _) => plan,
+            _ => unreachable!("a plan was just found or made"),
         }
     }
 
@@ -124,23 +126,28 @@ impl<P> PlanCache<P> {
                 0
             }
             Some((known, _)) if *known == shape => 0,
-            Some(_) => self.look_up_other(shape, compute),
+            Some(_) => {
+                let none = || Box::new(Others { plans: Vec::new(), index: NumberMap::default() });
+                self.others.get_or_insert_with(none).look_up(shape, compute)
+            }
         };
         self.latest = (shape, at);
     }
+}
 
-    fn look_up_other(&mut self, shape: ShapeId, compute: impl FnOnce() -> P) -> usize {
-        let found = match self.others.len() {
-            0..=SCANNED_MAX => self.others.iter().position(|(known, _)| *known == shape).map(|at| at + 1),
+impl<P> Others<P> {
+    fn look_up(&mut self, shape: ShapeId, compute: impl FnOnce() -> P) -> usize {
+        let found = match self.plans.len() {
+            0..=SCANNED_MAX => self.plans.iter().position(|(known, _)| *known == shape).map(|at| at + 1),
             _ => self.index.get(&shape).copied(),
         };
         found.unwrap_or_else(|| {
-            self.others.push((shape, compute()));
-            if self.others.len() > SCANNED_MAX {
+            self.plans.push((shape, compute()));
+            if self.plans.len() > SCANNED_MAX {
                 let from = self.index.len();
-                self.index.extend(self.others.iter().enumerate().skip(from).map(|(i, e)| (e.0, i + 1)));
+                self.index.extend(self.plans.iter().enumerate().skip(from).map(|(i, e)| (e.0, i + 1)));
             }
-            self.others.len()
+            self.plans.len()
         })
     }
 }
@@ -148,19 +155,37 @@ impl<P> PlanCache<P> {
 /// The plans that all replicas of a component share: a replica that is made for a single record reuses the
 /// plans of earlier replicas. Each replica also has a [`PlanCache`].
 #[derive(Debug)]
-pub(crate) struct CommonPlans<P>(Mutex<NumberMap<ShapeId, P>>);
+pub(crate) struct CommonPlans<P> {
+    /// The plan that was made first, which needs no lock: most components see records of one shape.
+    first: OnceLock<(ShapeId, P)>,
+    all: Mutex<NumberMap<ShapeId, P>>,
+}
 
 impl<P: Clone> CommonPlans<P> {
     pub(crate) fn new() -> CommonPlans<P> {
-        CommonPlans(Mutex::default())
+        CommonPlans { first: OnceLock::new(), all: Mutex::default() }
     }
 
     /// The plan for a shape; computed if no replica has met this shape before.
+    #[inline]
     pub(crate) fn get(&self, shape: ShapeId, compute: impl FnOnce() -> P) -> P {
+        match self.first.get() {
+            Some((known, plan)) if *known == shape => plan.clone(),
+            _ => self.look_up(shape, compute),
+        }
+    }
+
+    #[cold]
+    fn look_up(&self, shape: ShapeId, compute: impl FnOnce() -> P) -> P {
         // A panic while the lock is held can only prevent a plan from being added, so the plans behind a
         // poisoned lock are valid.
-        let mut plans = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        plans.entry(shape).or_insert_with(compute).clone()
+        let mut plans = self.all.lock().unwrap_or_else(PoisonError::into_inner);
+        let plan = plans.entry(shape).or_insert_with(compute).clone();
+        if self.first.get().is_none() {
+            // Only a thread that has the lock sets the first plan.
+            _ = self.first.set((shape, plan.clone()));
+        }
+        plan
     }
 }
 

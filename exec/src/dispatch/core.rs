@@ -57,6 +57,8 @@ pub(crate) struct Adopted {
     changes: u64,
     pub(super) quantum: usize,
     pub(crate) unfinished: u64,
+    /// The capacity of streams for which the network states none.
+    pub(crate) capacity: u64,
     pub(super) by_demand: bool,
 }
 
@@ -76,6 +78,7 @@ impl Core {
     pub(crate) fn new(shared: Arc<Shared>, worker: u32, recorder: Option<Recorder>) -> Core {
         let me = shared.tokens.take(worker);
         let number = (worker != FOREIGN).then_some(worker);
+        let capacity = shared.tuning.settings.capacity.load();
         let telemetry = Telemetry::new(shared.home.board.clone(), number, recorder, shared.tuning.mode_now());
         Core {
             shared,
@@ -88,7 +91,7 @@ impl Core {
             moving: Moving::default(),
             loads: Loads::default(),
             telemetry,
-            adopted: Adopted { changes: LOOK_UP, quantum: 0, unfinished: 0, by_demand: false },
+            adopted: Adopted { changes: LOOK_UP, quantum: 0, unfinished: 0, capacity, by_demand: false },
         }
     }
 
@@ -155,6 +158,7 @@ impl Core {
         self.adopted.quantum = self.shared.tuning.quantum(&mut self.telemetry);
         self.shared.look_at_limit();
         self.adopted.unfinished = self.shared.tuning.unfinished(&mut self.telemetry);
+        self.adopted.capacity = self.shared.tuning.settings.capacity.load();
         self.adopted.by_demand = self.shared.tuning.by_demand(&mut self.telemetry);
         self.shared.adopt_workers();
         // A task with a thread of its own needs no reading here, because it reads the clock when it resumes.

@@ -8,11 +8,6 @@ use crate::stop::Stop;
 use crate::telemetry::Share;
 
 impl Core {
-    /// The present value of `exec.capacity`, the capacity of streams for which the network states none.
-    pub(crate) fn capacity_wanted(&self) -> u64 {
-        self.shared.tuning.settings.capacity.load()
-    }
-
     /// Ends a blocking task's dispatch before the task waits, and arms the task's wake-up. `Ok(true)`: the
     /// task has to wait; `Err`: nothing can ever wake it.
     pub(crate) fn pause(

@@ -36,6 +36,7 @@ use crate::sync::{
     yield_now,
 };
 
+use crate::spare::{Spare, spared};
 use crate::telemetry::{StreamTelemetry, WatchedStream, WatchedTask};
 
 /// The worker number of a task that is moving between workers, and of a blocking task.
@@ -134,7 +135,7 @@ pub(crate) struct Ring<H: 'static> {
     pub(crate) discarded: Cell<usize>,
     /// Null unless the stream is in a group of inputs of the reader's task. The reading task's thread makes
     /// the port before the port first waits, and the port is kept as long as the ring.
-    port: AtomicPtr<Port<H>>,
+    port: AtomicPtr<Port>,
     pub(crate) messages: &'static Messages<H>,
     pub(crate) reading: Reading<H>,
 }
@@ -220,16 +221,18 @@ pub(crate) struct Reading<H> {
 }
 
 /// The additional state of a stream in a group of inputs: see [`Inputs`](crate::Inputs).
-pub(crate) struct Port<H: 'static> {
-    /// The next port in the stack of ready ports. The field is written by the thread that pushes this port on
-    /// the stack, read by the thread that empties the stack.
-    pub(crate) next: AtomicPtr<Ring<H>>,
+pub(crate) struct Port {
+    /// The ring of the next port in the stack of ready ports. The field is written by the thread that pushes
+    /// this port on the stack, read by the thread that empties the stack.
+    pub(crate) next: AtomicPtr<()>,
     /// The index of the task's group of inputs that the port is in (`u32::MAX`: none); `index` is the port's
     /// place in the group. Only the reader accesses the two fields, and writes them before the port first
     /// waits.
     pub(crate) group: Cell<u32>,
     pub(crate) index: Cell<u32>,
 }
+
+spared!(Port);
 
 /// The binary logarithm of the number of slots in the largest block of a stream with this capacity.
 fn last_block(capacity: usize) -> u8 {
@@ -308,10 +311,18 @@ impl<H: Holder> Ring<H> {
     /// Adopts `wanted`, the value of the setting `exec.capacity`, and returns the new capacity if the stream
     /// follows the setting and its capacity changed. Only the writer calls this function. After a reduction
     /// the messages in the stream stay, and the writer goes on when enough of them were read.
+    #[inline]
     pub(crate) fn adopt(&self, wanted: u64) -> Option<u32> {
         let now = self.capacity.load(Ordering::Relaxed);
-        let wanted = wanted.clamp(1, 1 << 30) as u32;
-        if now & FOLLOWS == 0 || now & !FOLLOWS == wanted {
+        if now & FOLLOWS == 0 || u64::from(now & !FOLLOWS) == wanted {
+            return None;
+        }
+        self.adopt_other(now, wanted.clamp(1, 1 << 30) as u32)
+    }
+
+    #[cold]
+    fn adopt_other(&self, now: u32, wanted: u32) -> Option<u32> {
+        if now & !FOLLOWS == wanted {
             return None;
         }
         // Blocks are kept when the capacity shrinks, so the last block is the largest that the stream ever
@@ -349,7 +360,7 @@ impl<H: Holder> Ring<H> {
 
     /// The port of a stream that is in a group of inputs.
     #[inline]
-    pub(crate) fn port(&self) -> Option<&Port<H>> {
+    pub(crate) fn port(&self) -> Option<&Port> {
         // SAFETY: the port is kept as long as the ring.
         unsafe { self.port.load(Ordering::Acquire).as_ref() }
     }
@@ -363,8 +374,8 @@ impl<H: Holder> Ring<H> {
             }
             None => {
                 let next = AtomicPtr::new(std::ptr::null_mut());
-                let made = Box::new(Port { next, group: Cell::new(group), index: Cell::new(index) });
-                self.port.store(Box::into_raw(made), Ordering::Release);
+                let made = Spare::make(Port { next, group: Cell::new(group), index: Cell::new(index) });
+                self.port.store(made.as_ptr(), Ordering::Release);
             }
         }
     }
@@ -791,8 +802,8 @@ impl<H> Drop for Ring<H> {
     fn drop(&mut self) {
         let port = self.port.load(Ordering::Relaxed);
         if !port.is_null() {
-            // SAFETY: `enroll` made the port with `Box`, and no other reference to the ring exists.
-            drop(unsafe { Box::from_raw(port) });
+            // SAFETY: `enroll` made the port, and no other reference to the ring exists.
+            unsafe { Spare::free(port) };
         }
     }
 }

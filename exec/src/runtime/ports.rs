@@ -276,7 +276,7 @@ impl<T: Send + 'static> Out<T> {
             return Room::NoReader;
         }
         // Also a stream that is never full adopts another capacity: a smaller one has an effect at once.
-        if let Some(before) = ring.adopt(core.capacity_wanted()) {
+        if let Some(before) = ring.adopt(core.adopted.capacity) {
             cx.task.get().resized(before, ring.capacity());
             core.telemetry.stream_resized(ring);
         }

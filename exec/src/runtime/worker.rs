@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use crate::affinity;
 use crate::dispatch::Core;
-use crate::ring::Holder;
 use crate::ring::stream::Small;
+use crate::ring::{Holder, Port};
 use crate::runtime::moves::ASK_AFTER_NS;
 use crate::shared::Shared;
 use crate::shared::letters::Letters;
@@ -26,7 +26,7 @@ const BARE_NS: u64 = 2_000;
 /// Runs worker `number` until the runtime stops.
 pub(crate) fn run(shared: Arc<Shared>, number: u32, recorder: Option<Recorder>) {
     let kept = (Keeps::<TaskCell>::new(), Keeps::<Ring>::new(), Keeps::<Small>::new());
-    let _kept = (kept, keep_observed(&shared.home.board));
+    let _kept = (kept, Keeps::<Port>::new(), keep_observed(&shared.home.board));
     // An error of pinning is ignored, because an unpinned worker is slower but works.
     let pinned = shared.crew.processor_of(number).filter(|processor| affinity::pin(processor.number).is_ok());
     let mut core = Core::new(shared.clone(), number, recorder);

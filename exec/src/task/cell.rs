@@ -517,7 +517,7 @@ impl TaskCell {
         let node = std::ptr::from_ref(ring).cast_mut();
         let mut first = rare.ready_ports.load(Ordering::Relaxed);
         loop {
-            port.next.store(first, Ordering::Relaxed);
+            port.next.store(first.cast(), Ordering::Relaxed);
             match rare.ready_ports.compare_exchange_weak(first, node, Ordering::Release, Ordering::Relaxed) {
                 Ok(_) => return,
                 Err(now) => first = now,
@@ -696,8 +696,8 @@ unsafe fn relink(ring: NonNull<Ring>, next: *mut Ring) -> *mut Ring {
     // SAFETY: the stack holds a reference to the ring.
     let Some(port) = (unsafe { ring.as_ref() }).port() else { return std::ptr::null_mut() };
     let before = port.next.load(Ordering::Relaxed);
-    port.next.store(next, Ordering::Relaxed);
-    before
+    port.next.store(next.cast(), Ordering::Relaxed);
+    before.cast()
 }
 
 impl Drop for TaskCell {

@@ -64,19 +64,18 @@ impl Collector {
         let records = input.upcoming(cx, left);
         let is_message = |record: &Record| record.shape() == ShapeId::MESSAGE;
         match records.iter().position(is_message).unwrap_or(records.len()) {
-            0 => match input.pop(cx) {
-                Some(message) => {
-                    let by = input.id();
-                    self.add_announced(cx, by, &message);
-                    Ok(1)
+            0 if records.is_empty() => {
+                if input.ended() {
+                    self.remove(cx, index);
                 }
-                None => {
-                    if input.ended() {
-                        self.remove(cx, index);
-                    }
-                    Ok(0)
-                }
-            },
+                Ok(0)
+            }
+            0 => {
+                let by = input.id();
+                let Some(message) = input.pop(cx) else { return Ok(0) };
+                self.add_announced(cx, by, &message);
+                Ok(1)
+            }
             count => match input.transfer(cx, count, &mut self.out) {
                 0 => Err(Stop::OutputFull),
                 moved => Ok(moved),

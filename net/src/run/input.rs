@@ -38,11 +38,26 @@ impl Input {
         Some(record)
     }
 
+    /// The next record, if it is there and `is` says so; a message is never the next record.
+    #[inline(always)]
+    pub(crate) fn next_if(&mut self, cx: &mut Context<'_>, is: impl Fn(&Record) -> bool) -> Option<Record> {
+        let next = self.stream.upcoming(cx, 1).first()?;
+        if next.shape().is_reserved() || !is(next) {
+            return None;
+        }
+        self.read += 1;
+        self.stream.pop(cx)
+    }
+
     /// The next records (and marks) in place, at most `max`, and the number in its stream of the first one.
     /// The first record of the slice never has the shape [`ShapeId::MESSAGE`], but later ones may have it.
     #[inline(always)]
     pub(crate) fn upcoming(&mut self, cx: &mut Context<'_>, max: usize) -> (&mut [Record], u64) {
-        if self.stream.upcoming(cx, 1).first().is_some_and(|record| record.shape() == ShapeId::MESSAGE) {
+        // An empty stream is looked at once only.
+        let Some(first) = self.stream.upcoming(cx, 1).first().map(Record::shape) else {
+            return (&mut [], self.read);
+        };
+        if first == ShapeId::MESSAGE {
             self.follow_upcoming(cx);
         }
         (self.stream.upcoming(cx, max), self.read)

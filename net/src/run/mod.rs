@@ -115,7 +115,7 @@ impl Network {
         let space = runtime.space();
         let (shared, Serving { errors, strays }) = self.prepare(space, options, elsewhere.clone())?;
         let main = shared.program.main;
-        let mut unfolding = Unfolding::starting(shared.clone(), runtime);
+        let mut unfolding = Unfolding::starting(&shared, runtime);
         let (input, entry) = unfolding.stream();
         let mut output = unfolding.unfold_main(main, entry);
         if let Some(elsewhere) = elsewhere {
@@ -181,7 +181,7 @@ fn spawn_gate(runtime: &Runtime, shared: Arc<Shared>, elsewhere: Arc<dyn Elsewhe
             let around = Around { ordered: opening.ordered, ..Around::default() };
             let task = blocking.task_id();
             let cx = blocking.context();
-            let mut unfolding = Unfolding::running(shared.clone(), cx, task, opening.replica, around);
+            let mut unfolding = Unfolding::running(&shared, cx, task, opening.replica, around);
             unfolding.unfold_opened(&opening, from, to);
         }
     });

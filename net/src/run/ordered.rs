@@ -5,6 +5,9 @@
 //! stay in its group, and the last of them, or a mark in its place, carries the end of the group ([`Ends`]).
 //! So the collector reads the input whose turn it is until the group ends.
 //!
+//! A turn is for several groups: for successive ones that come from one input ([`Groups`]), or for successive
+//! ones each of which comes from another input ([`Series`]).
+//!
 //! An outer group ends after the turn in which its last record came; its end never enters a branch. So each
 //! stream knows only the groups of one combinator, and groups nest. Inside a group all combinators work in
 //! order, because this order is one of those that a nondeterministic combinator may choose.
@@ -23,6 +26,8 @@ use crate::shape::ShapeId;
 pub(crate) enum Turn {
     /// The next groups come from one input, one after the other.
     Groups(Groups),
+    /// The next groups come from the inputs of a series, one group from each.
+    Series(Series),
     /// An outer group ends, and no new turn begins.
     Ends(Ends),
     /// A further input.
@@ -45,6 +50,27 @@ impl Groups {
         Groups { input: input as u32, left: count as u32, outer }
     }
 }
+
+/// The fewest successive records of one branch that are sent as a run and not as part of a series.
+const RUN: usize = 8;
+/// The most groups of one series: as many as fit into a turn without making it larger.
+const SERIES_MAX: usize = 21;
+
+/// Groups that come from different inputs, or from one in between others: the input of each group in order.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Series {
+    /// The outer groups that end after each of these groups, as bits.
+    outer: u8,
+    count: u8,
+    /// The inputs of the groups, which are all below 256.
+    inputs: [u8; SERIES_MAX],
+}
+
+impl Series {
+    const NONE: Series = Series { outer: 0, count: 0, inputs: [0; SERIES_MAX] };
+}
+
+const _: () = assert!(size_of::<Turn>() == 24);
 
 /// The common part of the dispatchers of `||` and `!!`: turns, branches, and messages that wait for space.
 pub(crate) struct Turns {
@@ -82,21 +108,15 @@ impl Turns {
     }
 
     /// Sends some of the next `count` records of an input to a branch, each as a group of its own: the
-    /// leading records with equal marks, as many as there is space for (a single record may wait for space).
+    /// leading records with equal marks, as many as there is space for.
     /// Returns their number. `Err`: there is no space.
-    pub(crate) fn send_run(
+    fn send_run(
         &mut self,
         cx: &mut Context<'_>,
         from: &mut Input,
         branch: usize,
         count: usize,
     ) -> Result<usize, Stop> {
-        if count == 1 {
-            let Some(record) = from.next(cx) else { return Ok(0) };
-            let outer = record.ends();
-            self.send(cx, branch, record, outer);
-            return Ok(1);
-        }
         let room = if self.turns.room(cx) == 0 { 0 } else { self.branches[branch].room(cx).min(count) };
         let first = from.next_message();
         let (records, _) = from.upcoming(cx, room);
@@ -107,6 +127,77 @@ impl Turns {
         let moved = from.transfer(cx, alike, &mut self.branches[branch]);
         debug_assert_eq!(moved, alike, "there was room");
         Ok(moved)
+    }
+
+    /// Sends some of the next records of an input, at most `left`, to branches: a run of records to one branch,
+    /// or a series to different ones. `run` is the branch of the first record, and the number of leading
+    /// records that go there; `branch` finds the branch of any record. Returns the number sent, which is 0 if
+    /// the first record has to be sent in another way. `Err`: there is no space.
+    #[inline]
+    pub(crate) fn send_some(
+        &mut self,
+        cx: &mut Context<'_>,
+        from: &mut Input,
+        left: usize,
+        run: (usize, usize),
+        branch: impl FnMut(&Record) -> Option<usize>,
+    ) -> Result<usize, Stop> {
+        match run {
+            (replica, count) if count >= RUN => self.send_run(cx, from, replica, count),
+            _ => self.send_series(cx, from, left, branch),
+        }
+    }
+
+    /// Sends the next records of an input, at most `left`, to branches, each as a group of its own: the
+    /// leading records with equal marks for which `branch` finds a branch below 256. Returns their number.
+    #[inline]
+    fn send_series(
+        &mut self,
+        cx: &mut Context<'_>,
+        from: &mut Input,
+        left: usize,
+        mut branch: impl FnMut(&Record) -> Option<usize>,
+    ) -> Result<usize, Stop> {
+        let (records, _) = from.upcoming(cx, left);
+        let Some(outer) = records.first().map(Record::ends) else { return Ok(0) };
+        let mut series = Series { outer: outer.bits(), ..Series::NONE };
+        for (record, input) in records.iter().zip(&mut series.inputs) {
+            let branch = branch(record).and_then(|branch| u8::try_from(branch).ok());
+            let Some(branch) = branch.filter(|_| record.ends() == outer && !record.shape().is_reserved())
+            else {
+                break;
+            };
+            *input = branch;
+            series.count += 1;
+        }
+        if series.count > 0 { self.send_each(cx, from, series) } else { Ok(0) }
+    }
+
+    /// Sends the next records of an input to the branches of a series, until one has to wait for space.
+    fn send_each(
+        &mut self,
+        cx: &mut Context<'_>,
+        from: &mut Input,
+        mut series: Series,
+    ) -> Result<usize, Stop> {
+        if self.turns.room(cx) == 0 {
+            return Err(Stop::OutputFull);
+        }
+        let count = usize::from(series.count);
+        for (at, &branch) in series.inputs[..count].iter().enumerate() {
+            let Some(mut record) = from.next(cx) else { break };
+            record.set_ends(Ends::GROUP);
+            if let Err(record) = push(&mut self.branches[usize::from(branch)], cx, record) {
+                // The branch may be full because the collector waits for this turn, so the turn is sent
+                // before the record.
+                series.count = at as u8 + 1;
+                self.turn(cx, Turn::Series(series), None);
+                self.waiting.push_back(Waiting::Record(branch.into(), record));
+                return Ok(at + 1);
+            }
+        }
+        self.turn(cx, Turn::Series(series), None);
+        Ok(count)
     }
 
     /// Sends the collector a turn; `cause` is the message because of which the turn is sent, if this is not
@@ -169,6 +260,8 @@ pub(crate) struct OrderedCollector {
     spread: Spread,
     /// The input whose turn it is; empty if no input has a turn.
     current: Groups,
+    /// The series whose turn it is after that, and the number of its groups that had their turn.
+    series: (Series, u8),
     /// The inputs below this index are empty; used after the last turn, when only boxes without input still
     /// emit records.
     emptied: usize,
@@ -183,6 +276,7 @@ impl OrderedCollector {
             output: Output::new(out),
             spread: Spread::default(),
             current: Groups::new(0, Ends::NOTHING, 0),
+            series: (Series::NONE, 0),
             emptied: 0,
         }
     }
@@ -197,6 +291,7 @@ impl OrderedCollector {
         let Some(turn) = self.turns.pop(cx) else { return false };
         match turn {
             Turn::Groups(groups) => self.current = groups,
+            Turn::Series(series) => self.series = (series, 0),
             Turn::Ends(outer) => self.output.end(cx, outer),
             Turn::Input(at, input) => {
                 if at >= self.inputs.len() {
@@ -205,6 +300,36 @@ impl OrderedCollector {
                 self.inputs[at] = Some(Input::new(input));
             }
         }
+        true
+    }
+
+    /// Passes on the records of the next groups of the series, at most `left`, as long as each group is one
+    /// record that is there; returns their number.
+    #[inline]
+    fn pass_series(&mut self, cx: &mut Context<'_>, left: usize) -> usize {
+        let (series, at) = &mut self.series;
+        let rest = &series.inputs[usize::from(*at)..usize::from(series.count)];
+        let left = left.min(self.output.out.room(cx));
+        let mut passed = 0;
+        for &input in rest.iter().take(left) {
+            let Some(Some(input)) = self.inputs.get_mut(usize::from(input)) else { break };
+            let Some(mut record) = input.next_if(cx, |next| next.ends() == Ends::GROUP) else { break };
+            record.set_ends(Ends::from_bits(series.outer));
+            self.output.send(cx, record);
+            passed += 1;
+        }
+        *at += passed;
+        passed.into()
+    }
+
+    /// Begins the turn of the series' next group; false if no group of the series is left.
+    fn next_of_series(&mut self) -> bool {
+        let (series, at) = &mut self.series;
+        if *at == series.count {
+            return false;
+        }
+        self.current = Groups::new(series.inputs[usize::from(*at)].into(), Ends::from_bits(series.outer), 1);
+        *at += 1;
         true
     }
 
@@ -275,8 +400,12 @@ impl Task for OrderedCollector {
             if self.output.is_full() {
                 return Stop::OutputFull;
             }
-            let groups = self.current;
-            if groups.left == 0 {
+            if self.current.left == 0 {
+                let passed = self.pass_series(cx, left);
+                left -= passed;
+                if passed > 0 || self.next_of_series() {
+                    continue;
+                }
                 left -= 1;
                 if self.next_turn(cx) {
                     continue;
@@ -287,6 +416,7 @@ impl Task for OrderedCollector {
                     None => continue,
                 }
             }
+            let groups = self.current;
             match self.pass(cx, groups, left) {
                 0 => {}
                 passed => {

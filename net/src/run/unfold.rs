@@ -22,7 +22,7 @@ use super::parallel::{OrderedParallel, ParallelDispatcher};
 use super::position::{NewReplica, Position, Shared};
 use super::shield_task::{End, ShieldTask};
 use super::split::{OrderedSplit, SplitDispatcher};
-use super::star::{Exit, ExitCollector, OrderedExit, StarExit};
+use super::star::{Exit, ExitCollector, Exits, OrderedExit, StarExit};
 use crate::pattern::Pattern;
 use crate::record::Record;
 use crate::router::Router;
@@ -46,7 +46,7 @@ pub(crate) fn unfold_replica(
 ) -> In<Record> {
     let NewReplica { body, instance, number, around, node } = replica;
     let parent = cx.task_id();
-    let mut unfolding = Unfolding::running(shared.clone(), cx, parent, *number, *around);
+    let mut unfolding = Unfolding::running(shared, cx, parent, *number, *around);
     match node {
         Some(node) => unfolding.unfold_away(*node, &[*body], instance, input),
         None => unfolding.unfold(*body, instance, input),
@@ -55,7 +55,7 @@ pub(crate) fn unfold_replica(
 
 /// Makes tasks and streams, before the network runs or from one of its tasks.
 pub(crate) struct Unfolding<'a, 'b> {
-    shared: Arc<Shared>,
+    shared: &'a Arc<Shared>,
     place: Place<'a, 'b>,
     parent: TaskId,
     /// The replica that the new tasks belong to.
@@ -72,14 +72,14 @@ enum Place<'a, 'b> {
 }
 
 impl<'a, 'b> Unfolding<'a, 'b> {
-    pub(crate) fn starting(shared: Arc<Shared>, runtime: &'a Runtime) -> Self {
+    pub(crate) fn starting(shared: &'a Arc<Shared>, runtime: &'a Runtime) -> Self {
         let (parent, around) = (TaskId(0), Around::default());
         let place = Place::Starting(runtime);
         Unfolding { shared, place, parent, replica: 0, around, handed_over: Vec::new() }
     }
 
     pub(crate) fn running(
-        shared: Arc<Shared>,
+        shared: &'a Arc<Shared>,
         cx: &'a mut Context<'b>,
         parent: TaskId,
         replica: u64,
@@ -216,7 +216,7 @@ impl<'a, 'b> Unfolding<'a, 'b> {
         instance: &Option<Arc<Instance>>,
         input: In<Record>,
     ) -> In<Record> {
-        let shared = self.shared.clone();
+        let shared = self.shared;
         let (Some(nodes), Some(&id)) = (&shared.nodes, parts.first()) else { return input };
         let position = Position { shared: shared.clone(), component: id, instance: instance.clone() };
         let tracked = self.around.ordered || nodes.elsewhere.gives_back();
@@ -249,7 +249,7 @@ impl<'a, 'b> Unfolding<'a, 'b> {
         instance: &Option<Arc<Instance>>,
         input: In<Record>,
     ) -> In<Record> {
-        let shared = self.shared.clone();
+        let shared = self.shared;
         let position = Position { shared: shared.clone(), component: id, instance: instance.clone() };
         match &shared.program.get(id).kind {
             Kind::Serial(parts) => self.unfold_series(parts, instance, input),
@@ -365,12 +365,13 @@ impl<'a, 'b> Unfolding<'a, 'b> {
         (deterministic, folds): (bool, bool),
         input: In<Record>,
     ) -> In<Record> {
-        let (id, exits) = (position.component, exits.to_vec());
-        if let Kind::Synchrocell(patterns, _) = &self.shared.clone().program.get(body).kind {
+        let id = position.component;
+        if let Kind::Synchrocell(patterns, _) = &self.shared.program.get(body).kind {
             let (out, output) = self.stream();
-            self.spawn(id, CellStar::new(position, patterns.clone(), exits, input, out));
+            self.spawn(id, CellStar::new(position, patterns.clone(), exits.to_vec(), input, out));
             return output;
         }
+        let exits = Exits::new(exits);
         let (exit, exit_input) = self.stream();
         if deterministic || self.around.ordered {
             let body = (body, Around { ordered: true, ..self.around.later() }, folds);

@@ -407,3 +407,51 @@ fn many_records_in_a_row_that_go_the_same_way_stay_in_order() {
         }
     }
 }
+
+/// The next records mostly go to different branches and replicas; some give two records, none, or fail.
+#[test]
+fn records_that_go_different_ways_stay_in_order() {
+    let mut chance = thalweg_chance::Chance::new(0x051e_71e5);
+    let (mut records, mut wanted, mut failures) = (Vec::new(), Vec::new(), 0);
+    let mut tags = [0; 2];
+    for number in 0..600 {
+        let branch = ["a", "b", "d"][chance.below(3) as usize];
+        if chance.below(30) > 0 {
+            tags = [chance.below(5), chance.below(3)];
+        }
+        let [k, m] = tags;
+        let record = |label: &str| format!(r#"{{"{label}": 1, "<k>": {k}, "<m>": {m}, "<n>": {number}}}"#);
+        if chance.below(40) == 0 {
+            records.push(record(branch).replace("<k>", "<l>"));
+            failures += 1;
+            continue;
+        }
+        records.push(record(branch));
+        let given: &[&str] = match branch {
+            "a" => &["a"],
+            "b" => &["b", "c"],
+            _ => &[],
+        };
+        wanted.extend(given.iter().map(|label| crate::runs::normal(&record(label))));
+    }
+    let branches = "([{a} -> {a}] || [{b} -> {b}; {c = b}] || [{d} -> {b = d}] .. none)";
+    for net in [
+        &format!("{branches} !! <k>"),
+        &format!("({branches} !! <k>) !! <m>"),
+        &format!("([] !! <k>) .. ({branches} !! <n>)"),
+        &format!(
+            "([{{<m>}} -> {{<m>, <j = m>}}] .. ([{{<j>}} -> {{<j = j + 1>}}] ** {{<j>}} if <j == 3>) .. [{{<j>}} -> {{}}] .. {branches}) !! <k>"
+        ),
+    ] {
+        for options in 0..8 {
+            let (found, reasons) = run_alone(net, records.clone(), options);
+            assert!(
+                found == wanted,
+                "{net}, options {options}: {} records for {}",
+                found.len(),
+                wanted.len()
+            );
+            assert_eq!(reasons.len(), failures, "{net}, options {options}: {reasons:?}");
+        }
+    }
+}

@@ -41,15 +41,19 @@ impl OrderedParallel {
         let Some(first) = records.first() else {
             return self.input.none_sent();
         };
-        if first.shape() != ShapeId::MARK {
-            let branch = match self.router.choose(first) {
-                Choice::One(branch) => Some(branch),
-                Choice::Tie(tied) if !self.position.shared.limits.ties_by_demand() => Some(tied[0]),
-                Choice::Tie(_) | Choice::None => None,
-            };
-            if let Some(branch) = branch {
-                let count = alike(records);
-                return self.turns.send_run(cx, &mut self.input, branch, count);
+        let by_demand = self.position.shared.limits.ties_by_demand();
+        let mut branch = |record: &Record| match self.router.choose(record) {
+            Choice::One(branch) => Some(branch),
+            Choice::Tie(tied) if !by_demand => Some(tied[0]),
+            Choice::Tie(_) | Choice::None => None,
+        };
+        if !first.shape().is_reserved()
+            && let Some(one) = branch(first)
+        {
+            let run = (one, alike(records));
+            match self.turns.send_some(cx, &mut self.input, left, run, branch)? {
+                0 => {}
+                sent => return Ok(sent),
             }
         }
         if let Some(record) = self.input.next(cx) {

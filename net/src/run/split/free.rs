@@ -3,7 +3,6 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use thalweg_box::Value;
 use thalweg_exec::{Context, HandedOn, In, Out, PassesTo, Ports, Progress, Spread, Stop, Task};
 
 use super::Chooser;
@@ -89,11 +88,8 @@ impl SplitDispatcher {
         match self.chooser.values(first, &self.replicas) {
             Ok((from, to)) if from == to => {
                 // If records go to a range of replicas, the next record may have another end of the range.
-                let count = if self.chooser.choice.to.is_some() {
-                    1
-                } else {
-                    alike_in(records, &mut self.chooser, from)
-                };
+                let count =
+                    if self.chooser.choice.to.is_some() { 1 } else { self.chooser.alike_in(records, from) };
                 self.send_run(cx, from, count)
             }
             Ok((from, to)) => {
@@ -208,7 +204,7 @@ impl Task for SplitDispatcher {
         let is_free = self.position.shared.limits.fuses() && self.waiting.is_empty();
         let records = next.of::<Record>().filter(|_| is_free && self.chooser.choice.to.is_none())?;
         let (value, _) = self.chooser.values(records.first()?, &self.replicas).ok()?;
-        if alike_in(records, &mut self.chooser, value) < records.len() {
+        if self.chooser.alike_in(records, value) < records.len() {
             return None;
         }
         let replica = self.replicas.place(value)?;
@@ -218,15 +214,4 @@ impl Task for SplitDispatcher {
     fn work_on(&mut self, messages: HandedOn<'_>, _: Progress<'_>) -> usize {
         self.input.take_handed(messages)
     }
-}
-
-/// The number of leading records with the shape of the first, and this value of a tag.
-#[inline]
-fn alike_in(records: &[Record], chooser: &mut Chooser, value: i64) -> usize {
-    let Some(shape) = records.first().map(Record::shape) else { return 0 };
-    let Some(slot) = chooser.slot(shape) else { return 0 };
-    let is_alike = |record: &Record| {
-        record.shape() == shape && matches!(record.slots()[slot], Value::Int(other) if other == value)
-    };
-    records.iter().position(|record| !is_alike(record)).unwrap_or(records.len())
 }

@@ -40,6 +40,26 @@ impl Chooser {
         self.slot.1
     }
 
+    /// The value of the tag, or of the lower end of the range, if the record has one.
+    #[inline]
+    fn value(&mut self, record: &Record) -> Option<i64> {
+        match record.slots().get(self.slot(record.shape())?) {
+            Some(Value::Int(value)) => Some(*value),
+            _ => None,
+        }
+    }
+
+    /// The number of leading records with the shape of the first, and this value of the tag.
+    #[inline]
+    fn alike_in(&mut self, records: &[Record], value: i64) -> usize {
+        let Some(shape) = records.first().map(Record::shape) else { return 0 };
+        let Some(slot) = self.slot(shape) else { return 0 };
+        let is_alike = |record: &Record| {
+            record.shape() == shape && matches!(record.slots()[slot], Value::Int(other) if other == value)
+        };
+        records.iter().position(|record| !is_alike(record)).unwrap_or(records.len())
+    }
+
     /// The first and the last of the tag values whose replicas get the record.
     fn values(&mut self, record: &Record, replicas: &Replicas) -> Result<(i64, i64), String> {
         let integer = |label: Label, value: Option<&Value>| match value {

@@ -43,19 +43,29 @@ impl OrderedSplit {
         }
     }
 
-    /// Sends the next record to its replica, if `left` is not 0. Only one record is sent at a time, because
-    /// successive records rarely go to the same replica.
+    /// Sends some of the next records, at most `left`, to their replicas; returns their number. `Err`: why
+    /// none was sent.
     fn dispatch(&mut self, cx: &mut Context<'_>, left: usize) -> Result<usize, Stop> {
         if !self.turns.flush(cx) {
             return Err(Stop::OutputFull);
         }
-        if left == 0 {
-            self.input.upcoming(cx, 0);
+        let (records, _) = self.input.upcoming(cx, left);
+        let Some(first) = records.first() else {
             return self.input.none_sent();
+        };
+        if self.chooser.choice.to.is_none()
+            && let Some(value) = self.chooser.value(first)
+            && let Some(replica) = self.replicas.place(value)
+        {
+            let count = self.chooser.alike_in(records, value);
+            let branch = |record: &Record| self.replicas.place(self.chooser.value(record)?);
+            match self.turns.send_some(cx, &mut self.input, left, (replica, count), branch)? {
+                0 => {}
+                sent => return Ok(sent),
+            }
         }
-        match self.input.next(cx) {
-            Some(record) => self.dispatch_one(cx, record),
-            None => return self.input.none_sent(),
+        if let Some(record) = self.input.next(cx) {
+            self.dispatch_one(cx, record);
         }
         Ok(1)
     }

@@ -20,7 +20,7 @@ pub(crate) struct Exit {
     position: Position,
     body: ComponentId,
     around: Around,
-    pub(super) exits: Vec<Pattern>,
+    pub(super) exits: Exits,
     /// The replica that follows, counted from 0. Records that enter the exit before replica 0 come from
     /// outside the star.
     pub(crate) replica: i64,
@@ -40,6 +40,31 @@ pub(crate) struct Exit {
     waiting: VecDeque<(Way, Record)>,
 }
 
+/// The patterns of a star's exit. The first of them, which is mostly the only one, needs no memory of its
+/// own: each stage of a star has such patterns.
+#[derive(Clone)]
+pub(crate) struct Exits {
+    first: Option<Pattern>,
+    others: Option<Box<[Pattern]>>,
+}
+
+impl Exits {
+    pub(crate) fn new(patterns: &[Pattern]) -> Exits {
+        let others = patterns.get(1..).filter(|others| !others.is_empty());
+        Exits { first: patterns.first().cloned(), others: others.map(Box::from) }
+    }
+
+    /// Whether a record leaves here; patterns are tested in their order.
+    #[inline]
+    fn matches(&mut self, record: &Record) -> Result<bool, String> {
+        let leaves = matches_one(self.first.as_mut_slice(), record)?;
+        match &mut self.others {
+            Some(others) if !leaves => matches_one(others, record),
+            _ => Ok(leaves),
+        }
+    }
+}
+
 /// The direction of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Way {
@@ -52,7 +77,7 @@ impl Exit {
     pub(crate) fn new(
         position: Position,
         (body, around, folds): (ComponentId, Around, bool),
-        exits: Vec<Pattern>,
+        exits: Exits,
         input: In<Record>,
         out: Out<Record>,
     ) -> Exit {
@@ -137,8 +162,10 @@ impl Exit {
 
     #[cold]
     fn make_inside<T: Task>(&mut self, cx: &mut Context<'_>, task: impl FnOnce(Exit) -> T) -> Record {
-        let Position { shared, component, instance } = self.position.clone();
-        let instance = Some(Arc::new(Instance { of: component, replica: self.replica, parent: instance }));
+        let Position { shared, component, instance } = &self.position;
+        let component = *component;
+        let parent = instance.clone();
+        let instance = Some(Arc::new(Instance { of: component, replica: self.replica, parent }));
         let (body, around, number) = (self.body, self.around, self.replica as u64);
         let replica = NewReplica { body, instance, number, around, node: None };
         let (inside, left) = self.position.unfold(cx, &replica);
@@ -173,8 +200,8 @@ impl Exit {
     }
 }
 
-pub(super) fn way(exits: &mut [Pattern], replica: i64, record: &Record) -> Result<Way, String> {
-    match matches_one(exits, record) {
+pub(super) fn way(exits: &mut Exits, replica: i64, record: &Record) -> Result<Way, String> {
+    match exits.matches(record) {
         Ok(true) => Ok(Way::Out),
         Ok(false) if replica as usize >= REPLICAS_MAX => {
             Err(format!("a star has at most {REPLICAS_MAX} replicas"))

@@ -5,6 +5,6 @@ mod exit;
 mod free;
 mod ordered;
 
-pub(crate) use self::exit::Exit;
+pub(crate) use self::exit::{Exit, Exits};
 pub(crate) use self::free::StarExit;
 pub(crate) use self::ordered::{ExitCollector, OrderedExit};
