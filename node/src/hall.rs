@@ -1,5 +1,5 @@
 //! Connections to a node before they have sent anything. A thread serves a connection only when it has begun
-//! as one of a node begins, so a stranger who sends nothing, or another protocol, costs the node no thread.
+//! as one of a node begins, so a stranger that sends nothing, or another protocol, costs the node no thread.
 
 use std::collections::VecDeque;
 use std::io;

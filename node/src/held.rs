@@ -3,6 +3,7 @@
 
 use std::collections::HashMap;
 use std::net::{Shutdown, TcpStream};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -10,6 +11,8 @@ use std::time::Duration;
 pub(crate) struct Held<T> {
     all: Mutex<HashMap<String, Holding<T>>>,
     changed: Condvar,
+    /// The number of waits so far.
+    waits: AtomicU64,
 }
 
 enum Holding<T> {
@@ -17,13 +20,13 @@ enum Holding<T> {
     InUse(Option<TcpStream>),
     /// Another connection wants it, and the thread has to give it back.
     Wanted,
-    /// The connection is broken.
-    Waits(T),
+    /// The connection is broken. The number tells this wait from a later one under the same name.
+    Waits(u64, T),
 }
 
 impl<T> Default for Held<T> {
     fn default() -> Held<T> {
-        Held { all: Mutex::default(), changed: Condvar::new() }
+        Held { all: Mutex::default(), changed: Condvar::new(), waits: AtomicU64::new(0) }
     }
 }
 
@@ -58,14 +61,16 @@ impl<T> Held<T> {
     /// The connection broke: keeps what belongs to it until another connection takes it, at most this long.
     /// Returns it if none did.
     pub(crate) fn wait(&self, key: &str, kept: T, patience: Duration) -> Option<T> {
+        let number = self.waits.fetch_add(1, Ordering::Relaxed);
         let mut all = self.all();
-        all.insert(key.to_owned(), Holding::Waits(kept));
+        all.insert(key.to_owned(), Holding::Waits(number, kept));
         self.changed.notify_all();
-        let waits = |all: &mut HashMap<String, Holding<T>>| matches!(all.get(key), Some(Holding::Waits(_)));
+        let is_it = |known: &Holding<T>| matches!(known, Holding::Waits(of, _) if *of == number);
+        let waits = |all: &mut HashMap<String, Holding<T>>| all.get(key).is_some_and(is_it);
         let waited = self.changed.wait_timeout_while(all, patience, waits);
         let (mut all, _) = waited.unwrap_or_else(PoisonError::into_inner);
         if waits(&mut all)
-            && let Some(Holding::Waits(kept)) = all.remove(key)
+            && let Some(Holding::Waits(_, kept)) = all.remove(key)
         {
             return Some(kept);
         }
@@ -86,10 +91,10 @@ impl<T> Held<T> {
         let is_used = |all: &mut HashMap<String, Holding<T>>| matches!(all.get(key), Some(Holding::Wanted));
         let waited = self.changed.wait_timeout_while(all, patience, is_used);
         let (mut all, _) = waited.unwrap_or_else(PoisonError::into_inner);
-        if !matches!(all.get(key), Some(Holding::Waits(_))) {
+        if !matches!(all.get(key), Some(Holding::Waits(..))) {
             return None;
         }
-        let Some(Holding::Waits(kept)) = all.insert(key.to_owned(), Holding::InUse(connection)) else {
+        let Some(Holding::Waits(_, kept)) = all.insert(key.to_owned(), Holding::InUse(connection)) else {
             return None;
         };
         self.changed.notify_all();
@@ -132,6 +137,21 @@ mod tests {
         assert_eq!(held.take("a", None, LONG), None, "it is over");
         held.begin("a", None);
         assert_eq!(held.take("a", None, Duration::from_millis(1)), None, "it is in use");
+    }
+
+    #[test]
+    fn a_wait_that_was_ended_does_not_end_the_next_one() {
+        let held = Held::default();
+        held.begin("a", None);
+        std::thread::scope(|scope| {
+            let first = scope.spawn(|| held.wait("a", 7, LONG));
+            assert_eq!(held.take("a", None, LONG), Some(7));
+            // The connection breaks again, perhaps before the first thread has noticed that it was relieved.
+            let second = scope.spawn(|| held.wait("a", 8, LONG));
+            assert_eq!(first.join().unwrap(), None, "the first wait is over");
+            assert_eq!(held.take("a", None, LONG), Some(8));
+            assert_eq!(second.join().unwrap(), None);
+        });
     }
 
     #[test]

@@ -1,8 +1,8 @@
 //! `cargo xtask bench nodes`: what strangers cost a run over two nodes of this machine.
 //!
 //! Runs take turns, so that other load on the machine affects all alike: without strangers, with strangers
-//! who connect to a socket of this program, and with strangers who connect to the nodes. The second kind has
-//! the cost of the strangers themselves, who would be on another machine.
+//! that connect to a socket of this program, and with strangers that connect to the nodes. The second kind has
+//! the cost of the strangers themselves, which would be on another machine.
 
 use crate::paper::Interval;
 use crate::pictures::{build, thalweg};

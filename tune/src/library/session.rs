@@ -87,7 +87,7 @@ pub struct Library<'l> {
     /// Makes the command of a gatekeeper, which is a process that has to call
     /// [`hoster`](super::hoster()) with its input and its output.
     pub helper: &'l dyn Fn() -> Option<Command>,
-    /// Where [`Order`]s of users arrive; if `None`, the session takes no orders.
+    /// Where [`Order`](super::Order)s of users arrive; if `None`, the session takes no orders.
     pub orders: Option<RefCell<Mailbox>>,
 }
 
