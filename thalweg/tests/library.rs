@@ -6,7 +6,7 @@ mod machine;
 
 use machine::{Machine, READABLE, skipped};
 use std::io::{BufRead, BufReader};
-use std::process::{Command, Output, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 fn thalweg(arguments: &[&str]) -> Output {
@@ -26,6 +26,31 @@ fn is_guarded(process: &str) -> bool {
     })
 }
 
+/// Starts a tuner of PVM in these processes; returns the tuner and the lines that it prints.
+fn tuner(
+    processes: &[String],
+    spaces: &tempfile::TempDir,
+    more: &[&str],
+) -> (Child, impl Iterator<Item = String> + use<>) {
+    let mut tuner = Command::new(env!("CARGO_BIN_EXE_thalweg"))
+        .args(["tune", &processes.join(","), "--library", "pvm"])
+        .args(more)
+        // A killed tuner leaves files behind, so its spaces are in the folder that the test removes.
+        .env("THALWEG_SPACES", spaces.path())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("it starts");
+    let output = BufReader::new(tuner.stdout.take().expect("a pipe"));
+    (tuner, output.lines().map_while(Result::ok))
+}
+
+/// Fails unless PVM's fragments have their usual size in this process again.
+fn expect_usual_fragments(process: &str) {
+    let fragment = ["attach", process, "--call", "pvm_getopt(10)", "--at", "pvm_send", "--within", "20s"];
+    let last = printed(&thalweg(&fragment));
+    assert!(last.contains("returned 4080"), "{last}");
+}
+
 /// Waits until the processes that guard the killed tuner have undone its changes, and have ended.
 fn wait_for_guards(processes: &[String]) {
     let begin = Instant::now();
@@ -41,23 +66,13 @@ fn a_killed_tuner_leaves_nothing_changed() {
     let spaces = tempfile::tempdir().expect("a folder");
     let mut run = machine.run(&["90", "0", "0", "0", "0", "100000"]);
     let processes: Vec<String> = run.processes().iter().map(i32::to_string).collect();
-    let mut tuner = Command::new(env!("CARGO_BIN_EXE_thalweg"))
-        .args(["tune", &processes.join(","), "--library", "pvm"])
-        // A killed tuner leaves files behind, so its spaces are in the folder that the test removes.
-        .env("THALWEG_SPACES", spaces.path())
-        .stdout(Stdio::piped())
-        .spawn()
-        .expect("it starts");
-    let mut lines = BufReader::new(tuner.stdout.take().expect("a pipe")).lines().map_while(Result::ok);
+    let (mut tuner, mut lines) = tuner(&processes, &spaces, &[]);
     let kept = lines.find(|line| line.contains("kept") && line.contains("pvm.fragment"));
     assert!(kept.is_some() && run.is_attached());
     tuner.kill().expect("it is killed");
     tuner.wait().expect("it is gone");
     wait_for_guards(&processes);
-    let fragment =
-        ["attach", &processes[0], "--call", "pvm_getopt(10)", "--at", "pvm_send", "--within", "20s"];
-    let last = printed(&thalweg(&fragment));
-    assert!(last.contains("returned 4080"), "{last}");
+    expect_usual_fragments(&processes[0]);
     assert!(!run.is_attached() && run.ended_well());
 }
 
@@ -67,13 +82,7 @@ fn a_tuner_that_stands_still_loses_its_lease() {
     let spaces = tempfile::tempdir().expect("a folder");
     let mut run = machine.run(&["90", "0", "0", "0", "0", "100000"]);
     let processes: Vec<String> = run.processes().iter().map(i32::to_string).collect();
-    let mut tuner = Command::new(env!("CARGO_BIN_EXE_thalweg"))
-        .args(["tune", &processes.join(","), "--library", "pvm", "--lease", "3s"])
-        .env("THALWEG_SPACES", spaces.path())
-        .stdout(Stdio::piped())
-        .spawn()
-        .expect("it starts");
-    let mut lines = BufReader::new(tuner.stdout.take().expect("a pipe")).lines().map_while(Result::ok);
+    let (mut tuner, mut lines) = tuner(&processes, &spaces, &["--lease", "3s"]);
     let mut kept = || lines.any(|line| line.contains("kept") && line.contains("pvm.fragment"));
     assert!(kept() && run.is_attached());
     // A tuner that works renews its lease, which would have run out meanwhile.
@@ -83,10 +92,7 @@ fn a_tuner_that_stands_still_loses_its_lease() {
     let ended = tuner.wait().expect("it is gone");
     assert!(ended.to_string().contains("SIGKILL"), "{ended}");
     wait_for_guards(&processes);
-    let fragment =
-        ["attach", &processes[0], "--call", "pvm_getopt(10)", "--at", "pvm_send", "--within", "20s"];
-    let last = printed(&thalweg(&fragment));
-    assert!(last.contains("returned 4080"), "{last}");
+    expect_usual_fragments(&processes[0]);
     assert!(!run.is_attached() && run.ended_well());
 }
 
@@ -102,13 +108,7 @@ fn a_foreign_host_waits_for_the_guards_of_a_killed_tuner() {
     let spaces = tempfile::tempdir().expect("a folder");
     let mut run = machine.joining(1, &["wait"]);
     let processes: Vec<String> = run.processes().iter().map(i32::to_string).collect();
-    let mut tuner = Command::new(env!("CARGO_BIN_EXE_thalweg"))
-        .args(["tune", &processes.join(","), "--library", "pvm", "--forbid", "pvm.route"])
-        .env("THALWEG_SPACES", spaces.path())
-        .stdout(Stdio::piped())
-        .spawn()
-        .expect("it starts");
-    let mut lines = BufReader::new(tuner.stdout.take().expect("a pipe")).lines().map_while(Result::ok);
+    let (mut tuner, mut lines) = tuner(&processes, &spaces, &["--forbid", "pvm.route"]);
     assert!(lines.any(|line| line.contains("kept") && line.contains("pvm.encoding")));
     // A tuner that is cut off answers nobody, so the host has to wait although its daemon runs.
     signal("-STOP", tuner.id());
