@@ -7,6 +7,7 @@ use crate::memory::Found;
 use crate::process::{Identity, Process};
 use crate::restore::{Restored, restore};
 use std::io::{self, Read, Write};
+use std::ops::Range;
 use std::os::fd::{AsFd, AsRawFd};
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -78,9 +79,10 @@ pub struct Guarded {
 /// Waits for the end of `life`, whose other end the attaching process holds, then undoes the changes that are
 /// left in the target.
 ///
-/// With a lease, the attaching process has to call [`Attachment::renew_lease`](crate::Attachment::renew_lease) more often
-/// than that. If it does not, because it hangs or is stopped, the guard kills it: so two processes never change
-/// the target at the same time.
+/// With a lease, the attaching process has to call
+/// [`Attachment::renew_lease`](crate::Attachment::renew_lease) more often than that. If the attaching process does
+/// not, because it hangs or is stopped, the guard kills it: so two processes never change the target at the same
+/// time.
 ///
 /// # Errors
 /// The target's memory cannot be written.
@@ -141,11 +143,7 @@ fn read_while_renewed(life: &mut (impl Read + AsFd), lease: Option<Duration>, no
             // Text that was read before the error is used all the same.
             Err(_) => return true,
         }
-        // Only the last text counts.
-        if let Some(end) = notes.iter().rposition(|byte| *byte == 0) {
-            let begin = notes[..end].iter().rposition(|byte| *byte == 0).map_or(0, |end| end + 1);
-            notes.drain(..begin);
-        }
+        notes.drain(..last_text(notes).start);
     }
 }
 
@@ -195,11 +193,15 @@ fn is_ending(pid: i32) -> bool {
     std::fs::read(format!("/proc/{pid}/maps")).map_or(true, |maps| maps.is_empty())
 }
 
-/// The last complete text: each text ends with a zero byte.
+/// Where the last complete text is: each text ends with a zero byte.
+fn last_text(notes: &[u8]) -> Range<usize> {
+    let end = notes.iter().rposition(|byte| *byte == 0).unwrap_or(0);
+    let begin = notes[..end].iter().rposition(|byte| *byte == 0).map_or(0, |end| end + 1);
+    begin..end
+}
+
 fn last_note(notes: &[u8]) -> String {
-    let whole = notes.iter().rposition(|byte| *byte == 0).map_or(&[][..], |end| &notes[..end]);
-    let begin = whole.iter().rposition(|byte| *byte == 0).map_or(0, |end| end + 1);
-    String::from_utf8_lossy(&whole[begin..]).into_owned()
+    String::from_utf8_lossy(&notes[last_text(notes)]).into_owned()
 }
 
 fn is_traced(pid: i32) -> bool {

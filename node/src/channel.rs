@@ -509,7 +509,7 @@ fn is_closed(error: &io::Error) -> bool {
     matches!(error.kind(), BrokenPipe | ConnectionAborted | ConnectionReset | UnexpectedEof)
 }
 
-/// Whether a connection whose first bytes are these may be one of a node, of any version, with or without
+/// Whether a connection that begins with these bytes may be one of a node, of any version, with or without
 /// TLS.
 pub(crate) fn may_greet(bytes: &[u8]) -> bool {
     [MAGIC_OF_ALL, TLS].iter().any(|begin| bytes.starts_with(begin) || begin.starts_with(bytes))

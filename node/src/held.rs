@@ -20,7 +20,7 @@ enum Holding<T> {
     InUse(Option<TcpStream>),
     /// Another connection wants it, and the thread has to give it back.
     Wanted,
-    /// The connection is broken. The number tells this wait from a later one under the same name.
+    /// The connection is broken. Each wait under a name has another number.
     Waits(u64, T),
 }
 

@@ -49,15 +49,12 @@ impl Idle {
         if !place.sender.as_mut().is_some_and(Sender::is_broken) {
             return;
         }
-        let (idle, sender) = (self.clone(), place.sender.take());
         place.is_resuming = true;
         drop(place);
+        let idle = self.clone();
         let thread = std::thread::Builder::new().name("link resumes".into());
-        let kept = Arc::new(Mutex::new(sender));
-        let given = kept.clone();
-        let taken = move || given.lock().unwrap_or_else(PoisonError::into_inner).take();
         let started = thread.spawn(move || {
-            let mut sender = taken();
+            let mut sender = idle.place().sender.take();
             if let Some(Err(error)) = sender.as_mut().map(Sender::resume) {
                 failed(idle.node, &error);
             }
@@ -65,7 +62,8 @@ impl Idle {
         });
         if started.is_err() {
             // The system has no thread now; the next look tries again.
-            self.give_back(kept.lock().unwrap_or_else(PoisonError::into_inner).take());
+            let sender = self.place().sender.take();
+            self.give_back(sender);
         }
     }
 

@@ -25,7 +25,7 @@ const ABANDONED: Duration = Duration::from_secs(3600);
 #[derive(Debug)]
 pub(crate) struct Store {
     folder: PathBuf,
-    /// The files whose hashes were compared, as they were then, by their hashes.
+    /// For each hash that a file was found to have, the state of the file at that time.
     compared: Mutex<HashMap<String, State>>,
 }
 
@@ -63,8 +63,8 @@ impl Store {
         Ok(Store { folder, compared: Mutex::default() })
     }
 
-    /// The path of a library, if the store has it. A file whose content no longer has the hash is removed, so
-    /// the library is sent again.
+    /// The path of a library, if the store has it. A file that no longer has the hash is removed, so the library
+    /// is sent again.
     pub(crate) fn find(&self, hash: &str) -> Option<PathBuf> {
         unhex::<32>(hash)?;
         let files = std::fs::read_dir(self.folder.join(hash)).ok()?.flatten();

@@ -82,11 +82,11 @@ fn a_tuner_that_stands_still_loses_its_lease() {
     let spaces = tempfile::tempdir().expect("a folder");
     let mut run = machine.run(&["90", "0", "0", "0", "0", "100000"]);
     let processes: Vec<String> = run.processes().iter().map(i32::to_string).collect();
-    let (mut tuner, mut lines) = tuner(&processes, &spaces, &["--lease", "3s"]);
+    let (mut tuner, mut lines) = tuner(&processes, &spaces, &["--lease", "5s"]);
     let mut kept = || lines.any(|line| line.contains("kept") && line.contains("pvm.fragment"));
     assert!(kept() && run.is_attached());
     // A tuner that works renews its lease, which would have run out meanwhile.
-    std::thread::sleep(Duration::from_secs(5));
+    std::thread::sleep(Duration::from_secs(8));
     assert!(tuner.try_wait().expect("its state").is_none() && processes.iter().all(|of| is_guarded(of)));
     signal("-STOP", tuner.id());
     let ended = tuner.wait().expect("it is gone");

@@ -183,7 +183,7 @@ impl Rounds {
         }
     }
 
-    /// Starts a node whose files are in another folder. Returns its address.
+    /// Starts a node that has its files in another folder; returns its address.
     fn start_elsewhere(&mut self, name: &str, at: &std::path::Path, spaces: &std::path::Path) -> String {
         let mut command = self.cluster.command();
         command.env("THALWEG_CLUSTER", at).env("THALWEG_SPACES", spaces);

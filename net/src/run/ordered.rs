@@ -260,7 +260,7 @@ pub(crate) struct OrderedCollector {
     spread: Spread,
     /// The input whose turn it is; empty if no input has a turn.
     current: Groups,
-    /// The series whose turn it is after that, and the number of its groups that had their turn.
+    /// The series that has its turn after that, and the number of its groups that had their turn.
     series: (Series, u8),
     /// The inputs below this index are empty; used after the last turn, when only boxes without input still
     /// emit records.

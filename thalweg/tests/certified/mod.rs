@@ -29,8 +29,8 @@ impl SigningKey for Signing {
     }
 }
 
-/// Puts a certificate for 127.0.0.1, by the authority of the machine whose folder is `first`, into another
-/// folder, in place of the one there. It expires this long after the beginning of 1970.
+/// Puts a certificate for 127.0.0.1, signed by the authority in the folder `first`, into another folder, in
+/// place of the one there. It expires this long after the beginning of 1970.
 pub(crate) fn certify(first: &Path, folder: &Path, expires: Duration) {
     let key = std::fs::read_to_string(first.join("authority.key")).expect("the first machine");
     let key = Signing(PrivateKey::from_pem(&key).expect("a key"));

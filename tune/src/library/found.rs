@@ -24,6 +24,10 @@ pub(super) fn using(library: &Glob) -> Vec<i32> {
 
 /// The children of a process.
 pub(super) fn children(of: i32) -> Vec<i32> {
+    listed_children(of).unwrap_or_else(|| looked_for_children(of))
+}
+
+fn looked_for_children(of: i32) -> Vec<i32> {
     processes().into_iter().filter(|pid| parent(*pid) == Some(of)).collect()
 }
 
@@ -34,7 +38,7 @@ pub(super) fn with_children(of: &[i32]) -> Vec<i32> {
     let mut next = 0;
     while let Some(pid) = found.get(next).copied() {
         next += 1;
-        for child in listed_children(pid).unwrap_or_else(|| children(pid)) {
+        for child in children(pid) {
             if child != own && !found.contains(&child) {
                 found.push(child);
             }
@@ -74,7 +78,7 @@ mod tests {
         let mut child = std::process::Command::new("sleep").arg("60").spawn().expect("sleep");
         let own = std::process::id().cast_signed();
         let found = with_children(&[own]);
-        let (listed, looked_for) = (listed_children(own), children(own));
+        let (listed, looked_for) = (listed_children(own), looked_for_children(own));
         let _ = child.kill();
         let _ = child.wait();
         let pid = child.id().cast_signed();

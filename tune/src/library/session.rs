@@ -82,7 +82,7 @@ pub struct Library<'l> {
     /// The points that the tuner must not change.
     pub pinned: Vec<String>,
     /// Makes the command of a guard, which is a process that has to call [`thalweg_attach::guard`], with a lease
-    /// of at least two seconds or without one, and [`put_back`](super::put_back).
+    /// of at least five seconds or without one, and [`put_back`](super::put_back).
     pub guard: &'l dyn Fn() -> Option<Command>,
     /// Makes the command of a gatekeeper, which is a process that has to call
     /// [`hoster`](super::hoster()) with its input and its output.
@@ -805,8 +805,7 @@ impl Session<'_, '_> {
     fn end(&mut self, why: &str) -> Result<u64, String> {
         let mut failed = Vec::new();
         while let Some(target) = self.targets.pop() {
-            self.renew();
-            failed.extend(target.end(self.library.pack, self.library.keep).err());
+            failed.extend(target.end(self.library.pack, self.library.keep, || self.renew()).err());
         }
         self.decide(What::Ended, None, None, why.to_owned());
         if failed.is_empty() {

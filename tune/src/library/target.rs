@@ -417,13 +417,17 @@ impl Target {
     }
 
     /// Takes everything back, or, if `keeps`, everything except values that were set by calls.
-    pub(super) fn end(mut self, pack: &Pack, keeps: bool) -> Result<(), String> {
+    ///
+    /// A value that is restored by calls may take [`END_WAIT`]; `renew` is called before each.
+    pub(super) fn end(mut self, pack: &Pack, keeps: bool, mut renew: impl FnMut()) -> Result<(), String> {
         self.wait = END_WAIT;
         let mut failed = Vec::new();
         if keeps {
             self.attachment.note("");
         } else if self.is_alive() {
             for point in 0..self.points.len() {
+                self.renew();
+                renew();
                 if let Err(why) = self.undo(pack, point) {
                     failed.push(format!("{} of process {}: {why}", pack.points[point].setting, self.pid));
                 }

@@ -48,11 +48,11 @@ pub(crate) fn host() -> Result<(), Failure> {
     hoster(Box::new(std::io::stdin()), Box::new(std::io::stdout())).map_err(Failure::Usage)
 }
 
-/// Parses a time that is long enough for the tuner to renew its lease several times on a busy machine.
+/// Parses a time that is longer than a tuner may wait for a thread that restores a value, between two renewals.
 fn lease(text: &str) -> Result<Duration, String> {
     let lease = super::time(text)?;
-    let is_enough = (Duration::from_secs(2)..=Duration::from_secs(86_400)).contains(&lease);
-    if is_enough { Ok(lease) } else { Err("2s to 1d".to_owned()) }
+    let is_enough = (Duration::from_secs(5)..=Duration::from_secs(86_400)).contains(&lease);
+    if is_enough { Ok(lease) } else { Err("5s to 1d".to_owned()) }
 }
 
 fn hoster_command() -> Option<Command> {

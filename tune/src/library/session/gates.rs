@@ -200,11 +200,11 @@ impl Session<'_, '_> {
     fn is_surely_undone(&mut self, point: usize) -> bool {
         let begin = Instant::now();
         loop {
-            self.renew();
-            self.targets.iter_mut().for_each(|target| {
+            for number in 0..self.targets.len() {
+                self.renew();
                 // A failure is noticed by `is_changed`.
-                let _ = target.undo(self.library.pack, point);
-            });
+                let _ = self.targets[number].undo(self.library.pack, point);
+            }
             let mut left = self.targets.iter().filter(|target| target.is_alive() && target.is_changed(point));
             let Some(pid) = left.next().map(|target| target.pid) else { break };
             if begin.elapsed() > PATIENCE {
