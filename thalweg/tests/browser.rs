@@ -160,10 +160,8 @@ fn a_kept_run_is_shown_as_it_is_reported() {
     browser.value("document.getElementById('help').close()");
 
     // A window selected with the mouse in the timeline applies to all panels.
-    let place = browser.value("(() => { const at = document.getElementById('timeline').getBoundingClientRect(); return [at.left, at.top, at.width]; })()");
-    let (left, top, width) =
-        (place[0].as_f64().unwrap(), place[1].as_f64().unwrap(), place[2].as_f64().unwrap());
-    browser.value("window.scrollTo(0, 0)");
+    let place = browser.place_of("timeline");
+    let [left, top, width] = place;
     browser.mouse("mousePressed", left + 0.5 * width, top + 40.0, true);
     browser.mouse("mouseMoved", left + 0.7 * width, top + 40.0, true);
     assert_eq!(

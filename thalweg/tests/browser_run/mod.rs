@@ -160,6 +160,32 @@ impl Browser {
         }
     }
 
+    /// Scrolls to the top of the page, and returns the left edge, the upper edge and the width of an element
+    /// once they stay the same for two frames: a page draws at the next frame after a key, and may move its
+    /// elements then.
+    pub(crate) fn place_of(&mut self, element: &str) -> [f64; 3] {
+        let script = format!(
+            "(async () => {{
+                window.scrollTo(0, 0);
+                const frame = () => new Promise((done) => requestAnimationFrame(done));
+                const edges = () => {{
+                    const at = document.getElementById('{element}').getBoundingClientRect();
+                    return [at.left, at.top, at.width];
+                }};
+                let [before, same] = [edges(), 0];
+                while (same < 2) {{
+                    await frame();
+                    const now = edges();
+                    same = now.every((edge, n) => edge === before[n]) ? same + 1 : 0;
+                    before = now;
+                }}
+                return before;
+            }})()"
+        );
+        let place = self.value(&script);
+        [0, 1, 2].map(|n| place[n].as_f64().expect("a number"))
+    }
+
     /// Presses a key.
     pub(crate) fn key(&mut self, key: &str) {
         let text = if key.chars().count() == 1 { key } else { "" };
