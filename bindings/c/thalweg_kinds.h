@@ -232,6 +232,26 @@
 #define THALWEG_KIND_PROBE_CALLED_AT_DURATION UINT32_C(8)
 #define THALWEG_KIND_PROBE_CALLED_TYPE_DURATION THALWEG_FIELD_U64
 
+/* A further stretch of a call ended (at this event's time): the call had paused, and `probe.called` recorded its first stretch. */
+#define THALWEG_KIND_PROBE_RESUMED_NAME "probe.resumed"
+#define THALWEG_KIND_PROBE_RESUMED_HASH UINT64_C(0x35a5585bbbe45f04)
+#define THALWEG_KIND_PROBE_RESUMED_WORDS UINT32_C(2)
+/* The operation: a site of the catalog. */
+#define THALWEG_KIND_PROBE_RESUMED_AT_OPERATION UINT32_C(0)
+#define THALWEG_KIND_PROBE_RESUMED_TYPE_OPERATION THALWEG_FIELD_U32
+/* The number of recorded calls of this thread that enclosed the stretch. */
+#define THALWEG_KIND_PROBE_RESUMED_AT_DEPTH UINT32_C(4)
+#define THALWEG_KIND_PROBE_RESUMED_TYPE_DEPTH THALWEG_FIELD_U16
+/* How the stretch ended. */
+#define THALWEG_KIND_PROBE_RESUMED_AT_OUTCOME UINT32_C(6)
+#define THALWEG_KIND_PROBE_RESUMED_TYPE_OUTCOME THALWEG_FIELD_ENUM
+#define THALWEG_KIND_PROBE_RESUMED_CHOICE_OUTCOME_RETURNED UINT32_C(0)
+#define THALWEG_KIND_PROBE_RESUMED_CHOICE_OUTCOME_FAILED UINT32_C(1)
+#define THALWEG_KIND_PROBE_RESUMED_CHOICE_OUTCOME_UNWOUND UINT32_C(2)
+/* The duration of the stretch. */
+#define THALWEG_KIND_PROBE_RESUMED_AT_DURATION UINT32_C(8)
+#define THALWEG_KIND_PROBE_RESUMED_TYPE_DURATION THALWEG_FIELD_U64
+
 /* A call ended of a function that is known by its address; the catalog's sites of the kind `mapping` record at which addresses the function's file was mapped. */
 #define THALWEG_KIND_PROBE_CALLED_ADDRESS_NAME "probe.called_address"
 #define THALWEG_KIND_PROBE_CALLED_ADDRESS_HASH UINT64_C(0xeec6e7f93376714b)

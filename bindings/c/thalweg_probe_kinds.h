@@ -31,6 +31,33 @@ THALWEG_HOT void thalweg_emit_probe_called(uint32_t operation, uint16_t depth, u
     if (thread) thalweg_emit_probe_called_at(thread, thalweg_now(), operation, depth, outcome, duration);
 }
 
+/* A further stretch of a call ended (at this event's time): the call had paused, and `probe.called` recorded its first stretch. */
+static const struct thalweg_choice thalweg_choices_probe_resumed_outcome[] = {
+    {UINT64_C(0), "returned"},
+    {UINT64_C(1), "failed"},
+    {UINT64_C(2), "unwound"},
+};
+static const struct thalweg_field thalweg_fields_probe_resumed[] = {
+    {3, 0, "operation", "", "The operation: a site of the catalog.", 0},
+    {2, 0, "depth", "", "The number of recorded calls of this thread that enclosed the stretch.", 0},
+    {14, 3, "outcome", "", "How the stretch ended.", thalweg_choices_probe_resumed_outcome},
+    {4, 0, "duration", "ticks", "The duration of the stretch.", 0},
+};
+THALWEG_SHARED struct thalweg_kind thalweg_kind_probe_resumed = {
+    "probe.resumed", "A further stretch of a call ended (at this event's time): the call had paused, and `probe.called` recorded its first stretch.",
+    UINT64_C(0x35a5585bbbe45f04), thalweg_fields_probe_resumed, 4, 2, 3, 0,
+};
+THALWEG_HOT void thalweg_emit_probe_resumed_at(struct thalweg_thread *thread, uint64_t ticks, uint32_t operation, uint16_t depth, uint8_t outcome, uint64_t duration)
+{
+    const uint64_t words[2] = {(uint64_t)operation | (uint64_t)depth << 32 | (uint64_t)outcome << 48, (uint64_t)duration};
+    thalweg_put(thread, &thalweg_kind_probe_resumed, ticks, words, 2);
+}
+THALWEG_HOT void thalweg_emit_probe_resumed(uint32_t operation, uint16_t depth, uint8_t outcome, uint64_t duration)
+{
+    struct thalweg_thread *thread = thalweg_thread_here();
+    if (thread) thalweg_emit_probe_resumed_at(thread, thalweg_now(), operation, depth, outcome, duration);
+}
+
 /* A call ended of a function that is known by its address; the catalog's sites of the kind `mapping` record at which addresses the function's file was mapped. */
 static const struct thalweg_choice thalweg_choices_probe_called_address_outcome[] = {
     {UINT64_C(0), "returned"},

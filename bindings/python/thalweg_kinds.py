@@ -88,6 +88,12 @@ KINDS = {
         "outcome": Field("outcome", layout.FIELD_ENUM, 6, "", {"returned": 0, "failed": 1, "unwound": 2}, "How the call ended."),
         "duration": Field("duration", layout.FIELD_U64, 8, "ticks", {}, "The duration of the call."),
     }),
+    "probe.resumed": Kind("probe.resumed", 0x35a5585bbbe45f04, 2, "A further stretch of a call ended (at this event's time): the call had paused, and `probe.called` recorded its first stretch.", {
+        "operation": Field("operation", layout.FIELD_U32, 0, "", {}, "The operation: a site of the catalog."),
+        "depth": Field("depth", layout.FIELD_U16, 4, "", {}, "The number of recorded calls of this thread that enclosed the stretch."),
+        "outcome": Field("outcome", layout.FIELD_ENUM, 6, "", {"returned": 0, "failed": 1, "unwound": 2}, "How the stretch ended."),
+        "duration": Field("duration", layout.FIELD_U64, 8, "ticks", {}, "The duration of the stretch."),
+    }),
     "probe.called_address": Kind("probe.called_address", 0xeec6e7f93376714b, 3, "A call ended of a function that is known by its address; the catalog's sites of the kind `mapping` record at which addresses the function's file was mapped.", {
         "address": Field("address", layout.FIELD_U64, 0, "", {}, "The address at which the function begins."),
         "duration": Field("duration", layout.FIELD_U64, 8, "ticks", {}, "The duration of the call."),

@@ -11,7 +11,7 @@ use quote::{quote, quote_spanned};
 ///
 /// `#[probe(errors)]` records a call that returns `Err` as failed. `#[probe(name = "shop.order")]` replaces
 /// the default name, which consists of module and function; several arguments are separated by commas. For an
-/// `async fn`, each poll is a call.
+/// `async fn`, a call is counted once, and its time is that of its polls.
 #[proc_macro_attribute]
 pub fn probe(attribute: proc_macro::TokenStream, item: proc_macro::TokenStream) -> proc_macro::TokenStream {
     let item = TokenStream::from(item);

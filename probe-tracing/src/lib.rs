@@ -7,8 +7,9 @@
 //!
 //! A program with other layers uses `registry().with(thalweg_probe_tracing::layer())`. Each time from the
 //! entry of a span to its exit is a call of the operation `target::name`; spans entered within it in the same
-//! thread are its callees. Spans of `async` code are entered at each poll. A span that was made in a call of
-//! one thread, and is first entered by another thread, counts as handed over. Each call site is an operation,
+//! thread are its callees. A span that is entered several times, as the span of an `async` function is at each
+//! poll, is one call, whose time is the sum of these stretches. A span that was made in a call of one thread,
+//! and is first entered by another thread, counts as handed over. Each call site is an operation,
 //! which can be switched like any other: `thalweg set 'probe/shop::*.on' 0`.
 #![forbid(unsafe_code)]
 
@@ -76,6 +77,9 @@ struct MadeIn {
     handed: Handed,
 }
 
+/// Marks a span that was entered: a later entry resumes the span's call.
+struct Begun;
+
 impl<S: Subscriber + for<'span> LookupSpan<'span>> Layer<S> for Probes {
     fn on_new_span(&self, _: &Attributes<'_>, id: &Id, context: Context<'_, S>) {
         // A span can only be handed over if it is created within a call.
@@ -97,7 +101,9 @@ impl<S: Subscriber + for<'span> LookupSpan<'span>> Layer<S> for Probes {
                 made_in.handed.take_over();
             }
         }
-        let call = operation(span.metadata()).enter();
+        let is_resumed = span.extensions_mut().replace(Begun).is_some();
+        let operation = operation(span.metadata());
+        let call = if is_resumed { operation.resume() } else { operation.enter() };
         ENTERED.with_borrow_mut(|entered| entered.push((id.into_u64(), call)));
     }
 

@@ -1,7 +1,7 @@
 //! Operations and their calls. This module contains `unsafe` code, because a call has a pointer to its
 //! thread's state.
 
-use crate::kinds::{Called, Counted, Gauged, Outcome};
+use crate::kinds::{Called, Counted, Gauged, Outcome, Resumed};
 use crate::process::{Process, count_lost, remember};
 use crate::thread::{self, Thread};
 use std::future::Future;
@@ -62,6 +62,17 @@ impl Operation {
             return Call::NONE;
         }
         self.begin()
+    }
+
+    /// Begins a further stretch of a call that has paused, as the call of an `async` function does between two
+    /// polls. The stretch, which ends when the returned value is dropped, adds to the operation's time and not
+    /// to its number of calls.
+    #[inline(always)]
+    #[must_use = "the stretch ends when this is dropped"]
+    pub fn resume(&'static self) -> Call {
+        let mut call = self.enter();
+        call.is_resumed = true;
+        call
     }
 
     /// Begins a call of an operation that is on. This is a separate function, so that a call of an operation
@@ -194,13 +205,22 @@ pub struct Call {
     id: u32,
     depth: u32,
     outcome: Outcome,
+    /// Whether this is a further stretch of a call that had paused.
+    is_resumed: bool,
     here: PhantomData<*mut ()>,
 }
 
 impl Call {
     /// A call that is not recorded.
-    const NONE: Call =
-        Call { thread: null_mut(), entry: 0, id: 0, depth: 0, outcome: Outcome::Returned, here: PhantomData };
+    const NONE: Call = Call {
+        thread: null_mut(),
+        entry: 0,
+        id: 0,
+        depth: 0,
+        outcome: Outcome::Returned,
+        is_resumed: false,
+        here: PhantomData,
+    };
 
     /// Marks the call as failed, although it returns.
     pub fn fail(&mut self) {
@@ -248,34 +268,51 @@ impl Call {
             outcome = Outcome::Unwound;
         }
         let (operation, depth) = (self.id, self.depth.min(0xffff) as u16);
-        let called = Called { operation, depth, outcome, duration: now.wrapping_sub(self.entry) };
-        let kind = state.called;
-        state.put(now, kind, &called);
+        let duration = now.wrapping_sub(self.entry);
+        if self.is_resumed {
+            let kind = state.resumed;
+            state.put(now, kind, &Resumed { operation, depth, outcome, duration });
+        } else {
+            let kind = state.called;
+            state.put(now, kind, &Called { operation, depth, outcome, duration });
+        }
         if depth == 0 {
             state.trace = None;
         }
     }
 }
 
-/// A future each of whose polls is recorded as a call.
+/// A future that is recorded as one call, whose stretches are the future's polls.
 #[derive(Debug)]
 pub struct Polled<F> {
     operation: &'static Operation,
+    is_begun: bool,
     future: F,
 }
 
 impl<F: Future> Polled<F> {
-    /// Records the polls of `future` as calls of `operation`.
+    /// Records `future` as one call of `operation`.
     pub fn new(operation: &'static Operation, future: F) -> Polled<F> {
-        Polled { operation, future }
+        Polled { operation, is_begun: false, future }
     }
 }
 
 impl<T, E, F: Future<Output = Result<T, E>>> Polled<F> {
-    /// Records the polls of `future` as calls of `operation`; a poll that returns an error is recorded as
-    /// failed.
+    /// Records `future` as one call of `operation`, which has failed if the future returns an error.
     pub fn errors(operation: &'static Operation, future: F) -> impl Future<Output = Result<T, E>> {
-        PolledErrors(Polled { operation, future })
+        PolledErrors(Polled::new(operation, future))
+    }
+}
+
+impl<F: Future> Polled<F> {
+    /// Begins the next stretch of the call; also returns the future.
+    fn begin(self: Pin<&mut Self>) -> (Call, Pin<&mut F>) {
+        // SAFETY: the future is never moved out of its place.
+        let polled = unsafe { self.get_unchecked_mut() };
+        let is_resumed = std::mem::replace(&mut polled.is_begun, true);
+        let call = if is_resumed { polled.operation.resume() } else { polled.operation.enter() };
+        // SAFETY: as above.
+        (call, unsafe { Pin::new_unchecked(&mut polled.future) })
     }
 }
 
@@ -283,9 +320,8 @@ impl<F: Future> Future for Polled<F> {
     type Output = F::Output;
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<F::Output> {
-        let _call = self.operation.enter();
-        // SAFETY: the future is never moved out of its place.
-        unsafe { self.map_unchecked_mut(|polled| &mut polled.future) }.poll(context)
+        let (_call, future) = self.begin();
+        future.poll(context)
     }
 }
 
@@ -295,9 +331,9 @@ impl<T, E, F: Future<Output = Result<T, E>>> Future for PolledErrors<F> {
     type Output = F::Output;
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<F::Output> {
-        let mut call = self.0.operation.enter();
-        // SAFETY: the future is never moved out of its place.
-        let polled = unsafe { self.map_unchecked_mut(|polled| &mut polled.0.future) }.poll(context);
+        // SAFETY: the field is never moved out of its place.
+        let (mut call, future) = unsafe { self.map_unchecked_mut(|polled| &mut polled.0) }.begin();
+        let polled = future.poll(context);
         if let Poll::Ready(result) = &polled {
             call.result(result);
         }

@@ -1,10 +1,13 @@
 //! The kinds of event that probes record: calls, traces, hand-overs and messages between threads and
 //! processes, counters, log lines.
 //!
-//! `kinds/probe.kinds` describes them for other languages. A call is one event, written when it ends: a thread's calls come in the order of
-//! their ends, each with its *depth* (how many recorded calls of its thread enclosed it), so the tree of a
-//! trace can be built without comparing times: the descendants of a call are the calls of greater depth since
-//! the last call of its depth or less.
+//! `kinds/probe.kinds` describes them for other languages. A call is one event, written when it ends: a
+//! thread's calls come in the order of their ends, each with its *depth* (how many recorded calls of its
+//! thread enclosed it), so the tree of a trace can be built without comparing times: the descendants of a
+//! call are the calls of greater depth since the last call of its depth or less.
+//!
+//! A call of an `async` function runs in *stretches*: one for each time that its future is polled. The first
+//! stretch is recorded like a call, each later one as [`Resumed`], so that the call is counted once.
 
 use thalweg_space::{Kind, KindEnum};
 
@@ -46,6 +49,22 @@ pub struct Called {
     /// How the call ended.
     pub outcome: Outcome,
     /// The duration of the call.
+    #[field(unit = "ticks")]
+    pub duration: u64,
+}
+
+/// A further stretch of a call ended (at this event's time): the call had paused, and `probe.called` recorded
+/// its first stretch.
+#[derive(Clone, Copy, Debug, Kind)]
+#[kind(name = "probe.resumed")]
+pub struct Resumed {
+    /// The operation: a site of the catalog.
+    pub operation: u32,
+    /// The number of recorded calls of this thread that enclosed the stretch.
+    pub depth: u16,
+    /// How the stretch ended.
+    pub outcome: Outcome,
+    /// The duration of the stretch.
     #[field(unit = "ticks")]
     pub duration: u64,
 }

@@ -1,7 +1,7 @@
 //! A thread's writer and the state of its calls. This module contains `unsafe` code: the thread's state is
 //! behind a pointer in its local storage, so that access to it costs one load.
 
-use crate::kinds::{Called, HandedOver, Logged, Sent, TakenOver, TraceBegun};
+use crate::kinds::{Called, HandedOver, Logged, Resumed, Sent, TakenOver, TraceBegun};
 use crate::process::{Process, count_lost};
 use std::cell::Cell;
 use std::collections::HashMap;
@@ -14,6 +14,7 @@ pub(crate) struct Thread {
     pub(crate) writer: Writer,
     pub(crate) process: &'static Process,
     pub(crate) called: KindId<Called>,
+    pub(crate) resumed: KindId<Resumed>,
     pub(crate) begun: KindId<TraceBegun>,
     pub(crate) handed: KindId<HandedOver>,
     pub(crate) taken: KindId<TakenOver>,
@@ -106,6 +107,7 @@ impl Thread {
         let mut writer = process.space.writer(current.name().unwrap_or("thread")).ok()?;
         Some(Thread {
             called: writer.declare().ok()?,
+            resumed: writer.declare().ok()?,
             begun: writer.declare().ok()?,
             handed: writer.declare().ok()?,
             taken: writer.declare().ok()?,

@@ -3,7 +3,8 @@
 //!
 //! `probed trees SEED COUNT THREADS TRUTH`: random trees of calls, some of which are polls of futures or hand
 //! work over to other threads or to later calls; TRUTH.N has a line for each call of thread N: the enclosing
-//! operations, and how the call ended. `probed count SEED COUNT THREADS TRUTH`: COUNT calls in each thread; a
+//! operations, and how the call ended; a capital letter marks a further stretch of a call that had paused,
+//! which is not counted again. `probed count SEED COUNT THREADS TRUTH`: COUNT calls in each thread; a
 //! line on standard output after each tenth of them. `probed many SEED COUNT 1 TRUTH`: COUNT operations, with
 //! one call of each. `probed serve LIBRARY`: a server that continues the traces of its messages and calls a C
 //! library; its port goes to standard output. `probed endless SEED 0 THREADS TRUTH`: calls for ever; TRUTH
@@ -79,15 +80,21 @@ fn cleaner() {
 }
 
 fn traced(operation: u32) -> Result<(), ()> {
+    stretch(operation, true, true)
+}
+
+/// A call, or a further stretch of a call that had paused (`is_first`); the last one gives the call's result.
+fn stretch(operation: u32, is_first: bool, is_last: bool) -> Result<(), ()> {
+    let letter = |how: char| if is_first { how } else { how.to_ascii_uppercase() };
     enter(operation);
     let result = catch_unwind(body);
     match result {
         Ok(result) => {
-            leave(if result.is_err() { 'f' } else { 'r' });
+            leave(letter(if result.is_err() && is_last { 'f' } else { 'r' }));
             result
         }
         Err(panic) => {
-            leave('u');
+            leave(letter('u'));
             resume_unwind(panic)
         }
     }
@@ -124,21 +131,18 @@ fn operation_3() -> Result<(), ()> {
     }
 }
 
-/// An asynchronous operation: each poll of its future is a call, and each but the last returns `Pending`.
+/// An asynchronous operation: each poll of its future is a stretch of the call, and each but the last returns
+/// `Pending`.
 #[probe(errors, name = "op4")]
 async fn operation_4_polled() -> Result<(), ()> {
-    for _ in 0..below(3) {
-        enter(4);
-        let called = catch_unwind(body);
-        leave(if called.is_err() { 'u' } else { 'r' });
-        if let Err(panic) = called {
-            resume_unwind(panic);
-        }
+    let pauses = below(3);
+    for pause in 0..pauses {
+        let _ = stretch(4, pause == 0, false);
         let mut is_first = true;
         std::future::poll_fn(|_| if std::mem::take(&mut is_first) { Poll::Pending } else { Poll::Ready(()) })
             .await;
     }
-    traced(4)
+    stretch(4, pauses == 0, true)
 }
 
 fn operation_4() -> Result<(), ()> {
@@ -170,8 +174,8 @@ fn in_thread() {
             (world.random, world.path, world.handed.0) = (random | 1, path, file.clone())
         });
         handed.take_over();
-        // The operation is not polled: if its calls were polls, only the first poll would belong to the work
-        // that was handed over.
+        // The operation is not asynchronous: of a call with several stretches only the first would belong to
+        // the work that was handed over.
         call(below(4) as usize, 20);
         write(&file);
     };

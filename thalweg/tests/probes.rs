@@ -146,8 +146,9 @@ impl Place {
                 for line in std::fs::read_to_string(path).unwrap().lines() {
                     let (operations, how) = line.split_once(' ').unwrap();
                     let figures = paths.entry(operations.to_owned()).or_default();
-                    figures.0 += 1;
-                    figures.1 += u64::from(how != "r");
+                    // A further stretch of a call that had paused has a capital letter.
+                    figures.0 += u64::from(how != how.to_ascii_uppercase());
+                    figures.1 += u64::from(!how.eq_ignore_ascii_case("r"));
                 }
             }
         }
@@ -215,7 +216,10 @@ fn reported_edges(calls: &Value) -> BTreeMap<(String, String), u64> {
 fn assert_as_written(place: &Place, context: &str) -> u64 {
     let calls = place.calls();
     assert_eq!(calls["lost"], 0, "{context}");
-    assert_eq!(calls["notes"], serde_json::json!([]), "{context}");
+    let notes = calls["notes"].as_array().unwrap();
+    let of_pauses =
+        notes.iter().filter(|note| note.as_str().unwrap().contains("calls that had paused")).count();
+    assert_eq!(notes.len(), of_pauses, "{context}: {notes:?}");
     let written = place.written();
     assert!(written.len() > 1, "{context}");
     assert_eq!(reported_counts(&calls), written, "{context}");

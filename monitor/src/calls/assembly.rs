@@ -61,6 +61,8 @@ pub(super) struct Ended {
     pub(super) writer: usize,
     pub(super) depth: u32,
     pub(super) outcome: Outcome,
+    /// Whether this is a further stretch of a call that had paused, which is not counted again.
+    pub(super) is_resumed: bool,
     pub(super) begin: u64,
     pub(super) end: u64,
     /// Nanoseconds of a tick.
@@ -260,7 +262,7 @@ impl Thread {
         taker.call(&call, Placed { own_ns, is_incomplete, callees });
         let mut node = Node {
             operation: call.operation,
-            count: 1,
+            count: u64::from(!call.is_resumed),
             failed: u64::from(call.outcome == Outcome::Failed),
             unwound: u64::from(call.outcome == Outcome::Unwound),
             total_ns,
@@ -386,7 +388,8 @@ mod tests {
             stack.pop();
             *time += chance.between(1, 4);
             let outcome = Outcome::Returned;
-            let call = Ended { operation, writer, depth, outcome, begin, end: *time, tick_ns: 1.0 };
+            let (end, is_resumed) = (*time, false);
+            let call = Ended { operation, writer, depth, outcome, is_resumed, begin, end, tick_ns: 1.0 };
             for callee in callees {
                 made.iter_mut().find(|made| made.call.operation == callee).expect("it ended").caller =
                     Some(operation as usize);
@@ -478,6 +481,7 @@ mod tests {
                 writer,
                 depth,
                 outcome: Outcome::Returned,
+                is_resumed: false,
                 begin,
                 end,
                 tick_ns: 1.0,

@@ -13,6 +13,8 @@ pub(super) enum ProbeRecord {
         depth: u32,
         outcome: Outcome,
         ticks: u64,
+        /// Whether this is a further stretch of a call that had paused.
+        is_resumed: bool,
     },
     Entered {
         what: What,
@@ -85,6 +87,7 @@ pub(super) const KINDS: &[KnownKind] = &[
         fields: &[field("address", FieldType::U64), DEPTH, OUTCOME, DURATION],
     },
     KnownKind { name: "probe.constructed", fields: &[OPERATION, DEPTH, OUTCOME, DURATION] },
+    KnownKind { name: "probe.resumed", fields: &[OPERATION, DEPTH, OUTCOME, DURATION] },
     KnownKind { name: "probe.entered", fields: &[OPERATION, DEPTH] },
     KnownKind { name: "probe.left", fields: &[OPERATION, DEPTH, OUTCOME] },
     KnownKind { name: "probe.trace_begun", fields: &[field("parent", FieldType::U64)] },
@@ -126,17 +129,18 @@ impl Decoder {
             _ => Outcome::Returned,
         };
         Some(match number {
-            0..=2 => {
+            0..=3 => {
                 let what = if *number == 1 { What::Address(number_at(0)) } else { What::Site(number_at(0)) };
-                ProbeRecord::Called { what, depth: depth(1), outcome: outcome(2), ticks: number_at(3) }
+                let (depth, outcome, ticks) = (depth(1), outcome(2), number_at(3));
+                ProbeRecord::Called { what, depth, outcome, ticks, is_resumed: *number == 3 }
             }
-            3 => ProbeRecord::Entered { what: What::Site(number_at(0)), depth: depth(1) },
-            4 => ProbeRecord::Left { what: What::Site(number_at(0)), depth: depth(1), outcome: outcome(2) },
-            5 => ProbeRecord::Continues { span: number_at(0) },
-            6 | 8 => ProbeRecord::Went { span: number_at(0), depth: depth(1) },
-            7 => ProbeRecord::Continues { span: number_at(0) },
-            9 => ProbeRecord::Counted { counter: number_at(0), by: number_at(1) as i64 },
-            10 => ProbeRecord::Gauged { gauge: number_at(0), value: fields.f64(event, 1) },
+            4 => ProbeRecord::Entered { what: What::Site(number_at(0)), depth: depth(1) },
+            5 => ProbeRecord::Left { what: What::Site(number_at(0)), depth: depth(1), outcome: outcome(2) },
+            6 => ProbeRecord::Continues { span: number_at(0) },
+            7 | 9 => ProbeRecord::Went { span: number_at(0), depth: depth(1) },
+            8 => ProbeRecord::Continues { span: number_at(0) },
+            10 => ProbeRecord::Counted { counter: number_at(0), by: number_at(1) as i64 },
+            11 => ProbeRecord::Gauged { gauge: number_at(0), value: fields.f64(event, 1) },
             _ => {
                 let text =
                     event.kind.field("text").map_or_else(String::new, |field| event.str(field).into_owned());

@@ -231,10 +231,10 @@ impl Reading {
         self.state.top = self.top;
         self.state.origin = Some(origin);
         match recorded {
-            ProbeRecord::Called { what, depth, outcome, ticks } => {
+            ProbeRecord::Called { what, depth, outcome, ticks, is_resumed } => {
                 let operation = self.state.operations.number(place, space, what);
-                let begin = time.saturating_sub(ticks);
-                let call = Ended { operation, writer: place, depth, outcome, begin, end: time, tick_ns };
+                let (writer, begin, end) = (place, time.saturating_sub(ticks), time);
+                let call = Ended { operation, writer, depth, outcome, is_resumed, begin, end, tick_ns };
                 state.end(call, &mut self.state);
             }
             ProbeRecord::Entered { what, depth } => {
@@ -245,7 +245,8 @@ impl Reading {
                 let operation = self.state.operations.number(place, space, what);
                 // If the start of a call was lost, its duration is not known, so the call is left out.
                 if let Some(begin) = state.leave(place, depth, operation) {
-                    let call = Ended { operation, writer: place, depth, outcome, begin, end: time, tick_ns };
+                    let (writer, end, is_resumed) = (place, time, false);
+                    let call = Ended { operation, writer, depth, outcome, is_resumed, begin, end, tick_ns };
                     state.end(call, &mut self.state);
                 }
             }
@@ -364,8 +365,9 @@ impl State {
                     host: operation.hosts.join(", "),
                     file: operation.file.clone(),
                     line: operation.line,
-                    count: operation.total.count,
-                    rate: rate(operation.total.count),
+                    count: operation.total.count - operation.resumed,
+                    rate: rate(operation.total.count - operation.resumed),
+                    resumed: operation.resumed,
                     failed: operation.failed,
                     unwound: operation.unwound,
                     total: of(&operation.total),
@@ -393,6 +395,11 @@ impl State {
                 calls.notes.push(format!("{count} {text}"));
             }
         };
+        let resumed = self.operations.all.iter().map(|operation| operation.resumed).sum();
+        note(
+            resumed,
+            "stretches of calls that had paused (polls of async functions) add to times and not to calls; percentiles are of single stretches",
+        );
         note(self.orphans, "calls have lost their caller, or it has not ended: they stand as outermost ones");
         note(self.paths.not_linked, "traces continue others that are not here: they stand for themselves");
         note(self.paths.not_placed, "calls are left out of the tree: it has 100,000 paths");
@@ -402,8 +409,9 @@ impl State {
 
 impl Takes for State {
     fn call(&mut self, call: &Ended, placed: Placed) {
-        self.calls += 1;
+        self.calls += u64::from(!call.is_resumed);
         let operation = &mut self.operations.all[call.operation as usize];
+        operation.resumed += u64::from(call.is_resumed);
         operation.failed += u64::from(call.outcome == Outcome::Failed);
         operation.unwound += u64::from(call.outcome == Outcome::Unwound);
         operation.total.record(call.end.saturating_sub(call.begin) as f64 * call.tick_ns);

@@ -17,6 +17,8 @@ pub(super) struct Operation {
     pub(super) failed: u64,
     pub(super) unwound: u64,
     pub(super) incomplete: u64,
+    /// The number of stretches that resumed a call.
+    pub(super) resumed: u64,
     pub(super) total: Times,
     pub(super) own: Times,
 }

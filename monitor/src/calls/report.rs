@@ -60,13 +60,15 @@ pub struct OperationCalls {
     pub line: u32,
     /// The number of the operation's calls.
     pub count: u64,
+    /// The number of further stretches of these calls, if the calls paused, as those of `async` functions do.
+    pub resumed: u64,
     /// The operation's calls a second, over [`Calls::seconds`].
     pub rate: f64,
     /// Calls that failed, as the program recorded.
     pub failed: u64,
     /// Calls that ended by an exception or a panic.
     pub unwound: u64,
-    /// The time from entry to exit.
+    /// The time from entry to exit; of a call that paused, each stretch is a time of its own.
     pub total: TimesOf,
     /// The time from entry to exit without the time in recorded callees, for calls whose events were all
     /// read.

@@ -5,7 +5,7 @@
 //! slowest trace of each class is kept. A trace has the calls of one thread only: calls in another thread or
 //! process that the trace caused are a trace of their own.
 
-use super::assembly::{NESTED_MAX, Thread};
+use super::assembly::{Ended, NESTED_MAX, Thread};
 use super::events::{Decoder, Outcome, ProbeRecord};
 use super::operations::{Operations, component};
 use std::collections::HashMap;
@@ -25,7 +25,8 @@ pub struct SequenceCall {
     pub name: String,
     /// The operation's component, as in `OperationCalls::component`.
     pub component: String,
-    /// The number of consecutive calls.
+    /// The number of consecutive calls; 0 for a further stretch of a call that began in an earlier trace and
+    /// had paused.
     pub times: u64,
     /// The number of the consecutive calls that failed or ended by an exception.
     pub failed: u64,
@@ -67,8 +68,10 @@ struct Waiting {
 
 impl Waiting {
     /// Adds a call that ended; returns the trace if it was the outermost call.
-    fn end(&mut self, operation: u32, depth: u32, outcome: Outcome, total_ns: f64) -> Option<Node> {
-        let depth = depth as usize;
+    fn end(&mut self, call: &Ended) -> Option<Node> {
+        let Ended { operation, outcome, is_resumed, .. } = *call;
+        let total_ns = call.end.saturating_sub(call.begin) as f64 * call.tick_ns;
+        let depth = call.depth as usize;
         // Calls that are deeper than this call by more than one are dropped, because the events of their
         // callers were lost.
         self.by_depth.truncate(depth + 2);
@@ -85,7 +88,8 @@ impl Waiting {
         operation.hash(&mut hasher);
         children.iter().for_each(|child| child.shape.hash(&mut hasher));
         let failed = u64::from(outcome != Outcome::Returned);
-        let node = Node { operation, shape: hasher.finish(), times: 1, failed, total_ns, children };
+        let times = u64::from(!is_resumed);
+        let node = Node { operation, shape: hasher.finish(), times, failed, total_ns, children };
         if depth == 0 {
             self.by_depth.clear();
             self.count = 0;
@@ -95,7 +99,7 @@ impl Waiting {
         let beside = &mut self.by_depth[depth];
         match beside.last_mut().filter(|last| last.shape == node.shape) {
             Some(last) => {
-                last.times += 1;
+                last.times += node.times;
                 last.failed += node.failed;
                 last.total_ns += node.total_ns;
             }
@@ -140,14 +144,27 @@ pub fn sequences(feed: &mut impl Feed) -> Result<Vec<Sequence>, Error> {
             let waiting = threads.entry((place, writer)).or_default();
             let space = &feed.spaces()[place];
             let tick_ns = ticks_ns[place];
+            let call = |operation, depth, outcome, is_resumed, begin| {
+                Some(Ended {
+                    operation,
+                    writer: place,
+                    depth,
+                    outcome,
+                    is_resumed,
+                    begin,
+                    end: time,
+                    tick_ns,
+                })
+            };
             let ended = match recorded {
                 // After a loss of events, calls that wait for their caller are dropped.
                 None => {
                     *waiting = Waiting::default();
                     None
                 }
-                Some(ProbeRecord::Called { what, depth, outcome, ticks }) => {
-                    Some((operations.number(place, space, what), depth, outcome, ticks as f64 * tick_ns))
+                Some(ProbeRecord::Called { what, depth, outcome, ticks, is_resumed }) => {
+                    let operation = operations.number(place, space, what);
+                    call(operation, depth, outcome, is_resumed, time.saturating_sub(ticks))
                 }
                 Some(ProbeRecord::Entered { what, depth }) => {
                     waiting.thread.enter(place, depth, operations.number(place, space, what), time);
@@ -156,13 +173,11 @@ pub fn sequences(feed: &mut impl Feed) -> Result<Vec<Sequence>, Error> {
                 Some(ProbeRecord::Left { what, depth, outcome }) => {
                     let operation = operations.number(place, space, what);
                     let begun = waiting.thread.leave(place, depth, operation);
-                    begun
-                        .map(|begun| (operation, depth, outcome, time.saturating_sub(begun) as f64 * tick_ns))
+                    begun.and_then(|begun| call(operation, depth, outcome, false, begun))
                 }
                 Some(_) => None,
             };
-            let Some((operation, depth, outcome, total_ns)) = ended else { continue };
-            let Some(root) = waiting.end(operation, depth, outcome, total_ns) else { continue };
+            let Some(root) = ended.and_then(|call| waiting.end(&call)) else { continue };
             if let Some((count, slowest)) = classes.get_mut(&root.shape) {
                 *count += 1;
                 if root.total_ns > slowest.total_ns {
@@ -200,17 +215,21 @@ fn named(node: Node, operations: &Operations) -> SequenceCall {
 mod tests {
     use super::*;
 
+    fn ended(operation: u32, depth: u32, outcome: Outcome, ns: u64) -> Ended {
+        Ended { operation, writer: 0, depth, outcome, is_resumed: false, begin: 0, end: ns, tick_ns: 1.0 }
+    }
+
     /// `a` calls `b` three times and then `c`, which calls `b`: the order is kept, and equal consecutive
     /// calls are one.
     #[test]
     fn calls_keep_their_order() {
         let mut waiting = Waiting::default();
         for _ in 0..3 {
-            assert!(waiting.end(1, 1, Outcome::Returned, 5.0).is_none());
+            assert!(waiting.end(&ended(1, 1, Outcome::Returned, 5)).is_none());
         }
-        assert!(waiting.end(1, 2, Outcome::Failed, 1.0).is_none());
-        assert!(waiting.end(2, 1, Outcome::Returned, 2.0).is_none());
-        let root = waiting.end(0, 0, Outcome::Returned, 20.0).unwrap();
+        assert!(waiting.end(&ended(1, 2, Outcome::Failed, 1)).is_none());
+        assert!(waiting.end(&ended(2, 1, Outcome::Returned, 2)).is_none());
+        let root = waiting.end(&ended(0, 0, Outcome::Returned, 20)).unwrap();
         let shown: Vec<_> =
             root.children.iter().map(|child| (child.operation, child.times, child.total_ns)).collect();
         assert_eq!(shown, [(1, 3, 15.0), (2, 1, 2.0)]);
@@ -218,10 +237,10 @@ mod tests {
         // A trace with a different number of consecutive calls belongs to the same class, and one with a
         // different order to another class.
         let mut again = |calls: &[(u32, u32)]| {
-            calls
-                .iter()
-                .for_each(|(operation, depth)| drop(waiting.end(*operation, *depth, Outcome::Returned, 1.0)));
-            waiting.end(0, 0, Outcome::Returned, 1.0).unwrap().shape
+            calls.iter().for_each(|(operation, depth)| {
+                drop(waiting.end(&ended(*operation, *depth, Outcome::Returned, 1)))
+            });
+            waiting.end(&ended(0, 0, Outcome::Returned, 1)).unwrap().shape
         };
         assert_eq!(again(&[(1, 1), (1, 2), (2, 1)]), root.shape);
         assert_ne!(again(&[(1, 2), (2, 1), (1, 1)]), root.shape);

@@ -262,6 +262,29 @@ public final class Kinds {
         public static final int TYPE_DURATION = Layout.FIELD_U64;
     }
 
+    /** A further stretch of a call ended (at this event's time): the call had paused, and `probe.called` recorded its first stretch. */
+    public static final class ProbeResumed {
+        private ProbeResumed() {}
+        public static final String NAME = "probe.resumed";
+        public static final long HASH = 0x35a5585bbbe45f04L;
+        public static final int WORDS = 2;
+        /** The operation: a site of the catalog. */
+        public static final int AT_OPERATION = 0;
+        public static final int TYPE_OPERATION = Layout.FIELD_U32;
+        /** The number of recorded calls of this thread that enclosed the stretch. */
+        public static final int AT_DEPTH = 4;
+        public static final int TYPE_DEPTH = Layout.FIELD_U16;
+        /** How the stretch ended. */
+        public static final int AT_OUTCOME = 6;
+        public static final int TYPE_OUTCOME = Layout.FIELD_ENUM;
+        public static final int CHOICE_OUTCOME_RETURNED = 0;
+        public static final int CHOICE_OUTCOME_FAILED = 1;
+        public static final int CHOICE_OUTCOME_UNWOUND = 2;
+        /** The duration of the stretch. */
+        public static final int AT_DURATION = 8;
+        public static final int TYPE_DURATION = Layout.FIELD_U64;
+    }
+
     /** A call ended of a function that is known by its address; the catalog's sites of the kind `mapping` record at which addresses the function's file was mapped. */
     public static final class ProbeCalledAddress {
         private ProbeCalledAddress() {}

@@ -118,7 +118,7 @@ fn seen_in(window: &Calls) -> Vec<Seen> {
     for operation in &window.operations {
         let new = || Seen { name: operation.name.clone(), calls: 0.0, failed: 0, own_ns: 0.0 };
         let seen = by_name.entry(&operation.name).or_insert_with(new);
-        seen.calls += operation.count as f64 * times;
+        seen.calls += (operation.count + operation.resumed) as f64 * times;
         seen.failed += operation.failed + operation.unwound;
         seen.own_ns += operation.own.sum_ns * times;
     }

@@ -20,6 +20,22 @@ public final class ProbeKinds {
         writer.put(PROBE_CALLED, ticks, (operation & 0xffffffffL) | (depth & 0xffffL) << 32 | (outcome & 0xffL) << 48, duration);
     }
 
+    /** A further stretch of a call ended (at this event's time): the call had paused, and `probe.called` recorded its first stretch. */
+    public static final Kind PROBE_RESUMED = new Kind(
+        "probe.resumed", "A further stretch of a call ended (at this event's time): the call had paused, and `probe.called` recorded its first stretch.", 0x35a5585bbbe45f04L, 3
+        , new Kind.Field(3, "operation", "", "The operation: a site of the catalog.", new long[] {}, new String[] {})
+        , new Kind.Field(2, "depth", "", "The number of recorded calls of this thread that enclosed the stretch.", new long[] {}, new String[] {})
+        , new Kind.Field(14, "outcome", "", "How the stretch ended.", new long[] {0L, 1L, 2L}, new String[] {"returned", "failed", "unwound"})
+        , new Kind.Field(4, "duration", "ticks", "The duration of the stretch.", new long[] {}, new String[] {})
+    );
+    public static void emitProbeResumed(long operation, int depth, int outcome, long duration) {
+        Writer writer = Writer.here();
+        if (writer != null) emitProbeResumedAt(writer, Clock.now(), operation, depth, outcome, duration);
+    }
+    public static void emitProbeResumedAt(Writer writer, long ticks, long operation, int depth, int outcome, long duration) {
+        writer.put(PROBE_RESUMED, ticks, (operation & 0xffffffffL) | (depth & 0xffffL) << 32 | (outcome & 0xffL) << 48, duration);
+    }
+
     /** A call ended of a function that is known by its address; the catalog's sites of the kind `mapping` record at which addresses the function's file was mapped. */
     public static final Kind PROBE_CALLED_ADDRESS = new Kind(
         "probe.called_address", "A call ended of a function that is known by its address; the catalog's sites of the kind `mapping` record at which addresses the function's file was mapped.", 0xeec6e7f93376714bL, 4
