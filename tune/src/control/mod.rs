@@ -47,8 +47,8 @@ pub struct Policy {
     pub settle: usize,
     /// The least number of pairs of windows that are compared.
     pub pairs_min: usize,
-    /// The number of pairs without a clear result after which the change is taken back; twice as many if it
-    /// surely gains something, but perhaps less than `gain_min`.
+    /// The number of pairs without a clear result after which the change is taken back; three times as many
+    /// while it gains `gain_min` on average.
     pub pairs_max: usize,
     /// The loss in one window, as a fraction, at which a trial ends at once.
     pub harm: f64,
@@ -477,8 +477,8 @@ impl Controller {
         if slower && gain.pairs > pairs_min {
             return self.take_back(trial, "the rate fell".to_owned());
         }
-        // If something is surely gained, but not surely enough, further pairs cost nothing.
-        let most = if gain.least > 0.0 { 2 * pairs_max } else { pairs_max };
+        // As long as the new values have lost nothing on average, further pairs cost nothing.
+        let most = if gain.mean >= gain_min { 3 * pairs_max } else { pairs_max };
         if gain.pairs >= most {
             return self.take_back(trial, "whether it gains is not clear".to_owned());
         }
