@@ -471,8 +471,9 @@ impl Controller {
         if gain.least > gain_min && !slower {
             return self.keep(trial, gain);
         }
-        if gain.most < gain_min {
-            return self.take_back(trial, "it gains nothing worth while".to_owned());
+        if trial.scores.likely_most().is_some_and(|most| most < gain_min) {
+            let certainly = if gain.most < gain_min { "it gains" } else { "most likely it gains" };
+            return self.take_back(trial, format!("{certainly} nothing worth while"));
         }
         if slower && gain.pairs > pairs_min {
             return self.take_back(trial, "the rate fell".to_owned());
