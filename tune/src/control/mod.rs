@@ -261,7 +261,15 @@ impl Controller {
     pub fn end(&mut self, why: &str) -> Order {
         let order = match self.trial.take() {
             None => Order::Wait,
-            Some(trial) => self.take_back(trial, "the tuner ended before it was clear".to_owned()),
+            Some(trial) => match trial.scores.gain() {
+                // Nothing more will be measured, and values that are surely better are better than the former.
+                Some(gain)
+                    if gain.pairs >= self.policy.pairs_min && gain.least > 0.0 && !self.slows(&trial) =>
+                {
+                    self.keep(trial, gain)
+                }
+                _ => self.take_back(trial, "the tuner ended before it was clear".to_owned()),
+            },
         };
         self.record(What::Ended, None, None, why.to_owned());
         order
@@ -467,7 +475,7 @@ impl Controller {
         let Policy { pairs_min, pairs_max, gain_min, .. } = self.policy;
         let gain = trial.scores.gain().filter(|gain| gain.pairs >= pairs_min);
         let Some(gain) = gain else { return Order::Wait.with(|| self.trial = Some(trial)) };
-        let slower = self.goal.keeps_the_rate() && trial.rates.gain().is_none_or(|rate| rate.mean < -0.02);
+        let slower = self.slows(&trial);
         if gain.least > gain_min && !slower {
             return self.keep(trial, gain);
         }
@@ -485,6 +493,11 @@ impl Controller {
         }
         // The present values stay in force for the first window of the next pair.
         Order::Wait.with(|| self.trial = Some(trial))
+    }
+
+    /// Whether the new values lower the rate although the goal keeps it.
+    fn slows(&self, trial: &Trial) -> bool {
+        self.goal.keeps_the_rate() && trial.rates.gain().is_none_or(|rate| rate.mean < -0.02)
     }
 
     /// Puts the new values into force if the former ones are in force, and the former values otherwise.

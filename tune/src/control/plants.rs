@@ -147,6 +147,22 @@ fn a_gain_within_the_noise_is_found_by_a_longer_trial() {
     assert!(found >= 70, "{found} of 100");
 }
 
+/// When the tuner ends during a trial, a value that is surely better stays, though by less than is asked of a
+/// change before the end.
+#[test]
+fn a_sure_gain_stays_when_the_tuner_ends() {
+    let stays = |better: f64| {
+        let ended = (0..200).filter(|seed| {
+            let mut plant = Plant::new(vec![1000.0, better], 0.06, *seed);
+            run(&mut plant, Vec::new(), 22, honest);
+            plant.value == 1
+        });
+        ended.count()
+    };
+    let (better, equal, worse) = (stays(1080.0), stays(1000.0), stays(950.0));
+    assert!(better >= 120 && equal <= 10 && worse == 0, "{better}, {equal}, {worse} of 200");
+}
+
 #[test]
 fn a_guard_that_breaks_over_a_cliff_is_broken_for_one_window() {
     let mut response = hill();
