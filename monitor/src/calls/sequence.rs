@@ -191,10 +191,12 @@ pub fn sequences(feed: &mut impl Feed) -> Result<Vec<Sequence>, Error> {
             break;
         }
     }
-    let mut sequences: Vec<Sequence> = classes
-        .into_values()
-        .map(|(count, root)| Sequence { count, slowest_ns: root.total_ns, root: named(root, &operations) })
-        .collect();
+    let named = |(count, root): (u64, Node)| Sequence {
+        count,
+        slowest_ns: root.total_ns,
+        root: named(root, &operations),
+    };
+    let mut sequences: Vec<Sequence> = classes.into_values().map(named).collect();
     sequences.sort_by(|a, b| b.count.cmp(&a.count).then(b.slowest_ns.total_cmp(&a.slowest_ns)));
     Ok(sequences)
 }

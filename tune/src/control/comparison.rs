@@ -3,8 +3,8 @@
 //!
 //! Each pair of windows gives one sample `d_k`, the logarithm of the ratio of scores. The gain is `exp(mean
 //! d) − 1`. The bounds of the gain are those of Student's t on `n − 1` degrees of freedom, one-sided at 99 %,
-//! because they are checked after each pair. That the gain is too small needs less certainty, 85 %: who gives
-//! up a change that would have gained tries it again later, and who goes on with a bad one loses flow.
+//! because they are checked after each pair. That a gain is too small needs less certainty, 85 %: a change that
+//! was given up wrongly is tried again later, and a change for the worse costs flow as long as it is tried.
 
 /// Student's t, one-sided 99 %, for 1 to 10 degrees of freedom.
 const T99: [f64; 10] = [31.821, 6.965, 4.541, 3.747, 3.365, 3.143, 2.998, 2.896, 2.821, 2.764];
