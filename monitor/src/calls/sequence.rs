@@ -177,14 +177,8 @@ pub fn sequences(feed: &mut impl Feed) -> Result<Vec<Sequence>, Error> {
                 }
                 Some(_) => None,
             };
-            let Some(root) = ended.and_then(|call| waiting.end(&call)) else { continue };
-            if let Some((count, slowest)) = classes.get_mut(&root.shape) {
-                *count += 1;
-                if root.total_ns > slowest.total_ns {
-                    *slowest = root;
-                }
-            } else if classes.len() < CLASSES_MAX {
-                classes.insert(root.shape, (1, root));
+            if let Some(root) = ended.and_then(|call| waiting.end(&call)) {
+                count(&mut classes, root);
             }
         }
         if polled == 0 {
@@ -199,6 +193,18 @@ pub fn sequences(feed: &mut impl Feed) -> Result<Vec<Sequence>, Error> {
     let mut sequences: Vec<Sequence> = classes.into_values().map(named).collect();
     sequences.sort_by(|a, b| b.count.cmp(&a.count).then(b.slowest_ns.total_cmp(&a.slowest_ns)));
     Ok(sequences)
+}
+
+/// Counts a trace in its class.
+fn count(classes: &mut HashMap<u64, (u64, Node)>, root: Node) {
+    if let Some((count, slowest)) = classes.get_mut(&root.shape) {
+        *count += 1;
+        if root.total_ns > slowest.total_ns {
+            *slowest = root;
+        }
+    } else if classes.len() < CLASSES_MAX {
+        classes.insert(root.shape, (1, root));
+    }
 }
 
 fn named(node: Node, operations: &Operations) -> SequenceCall {
