@@ -229,7 +229,13 @@ mod tests {
     #[test]
     fn nonsense_is_left_out() {
         let long = "x".repeat(65);
-        for one in [json!(null), json!([]), json!(["k"]), json!(["k", [3, 1, long], 1, 1, 1]), json!([1, 2, 3, 4, 5])] {
+        for one in [
+            json!(null),
+            json!([]),
+            json!(["k"]),
+            json!(["k", [3, 1, long], 1, 1, 1]),
+            json!([1, 2, 3, 4, 5]),
+        ] {
             assert!(read_update(&one).is_none() && read_ask(&one).is_none() && read_decision(&one).is_none());
         }
         let far = json!(["k", [1, 5, ""], 1, 1_u64 << 40, 1]);

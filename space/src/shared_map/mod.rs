@@ -156,7 +156,7 @@ impl SharedMap {
             None => {
                 let bytes = layout::SLOTS + layout::SLOT_BYTES * layout::SLOT_COUNT;
                 let path = shared.identity.path.join("map");
-                let map = Map::create(&path, bytes.next_multiple_of(PAGE), Fork::Wipe)?;
+                let map = Map::create(&path, bytes.next_multiple_of(PAGE), Fork::Share)?;
                 map.word(8).store(u64::from(VERSION), Ordering::Relaxed);
                 map.word(0).store(layout::MAGIC_VALUE, Ordering::Release);
                 made.insert(Arc::new(MapState::new(map))).clone()

@@ -83,7 +83,8 @@ pub(super) fn text(map: &Map, at: usize) -> String {
     let slot = place(at);
     loop {
         let before = map.word(slot + layout::SLOT_VERSION).load(Ordering::Acquire);
-        let length = (map.word(slot + layout::VALUE).load(Ordering::Relaxed) as usize).min(layout::TEXT_BYTES);
+        let length =
+            (map.word(slot + layout::VALUE).load(Ordering::Relaxed) as usize).min(layout::TEXT_BYTES);
         let mut bytes = [0; layout::TEXT_BYTES];
         for (index, chunk) in bytes.chunks_exact_mut(8).enumerate().take(length.div_ceil(8)) {
             let word = map.word(slot + layout::TEXT + 8 * index).load(Ordering::Relaxed);

@@ -2,9 +2,9 @@
 
 use serde_json::json;
 use thalweg_glob::Glob;
-use thalweg_host::{Error, LiveRun, MAP_PREFIX};
 use thalweg_host::settings::{range, written};
 use thalweg_host::spaces::{self, nearest};
+use thalweg_host::{Error, LiveRun, MAP_PREFIX};
 use thalweg_space::reader::SettingView;
 use thalweg_space::shared_map::MapView;
 use thalweg_space::{Adoption, Affects, MapValue, Undo};
@@ -72,11 +72,11 @@ pub(crate) fn main(arguments: Arguments, terminal: Terminal) -> Result<(), Failu
 /// Splits the arguments: a single argument is a space if a space of that name exists, else a pattern.
 fn split(arguments: &[String]) -> Result<(LiveRun, Option<String>), Failure> {
     Ok(match arguments {
-        [] => (LiveRun::find(None)?, None),
+        [] => (run_of(None)?, None),
         [one] if spaces::session(Some(one))?.is_some() => (run_of(Some(one))?, None),
         [one] => match spaces::find(Some(one)) {
             Ok(path) => (LiveRun::open(&path)?, None),
-            Err(_) if !one.contains('/') => (LiveRun::find(None)?, Some(one.clone())),
+            Err(_) if !one.contains('/') => (run_of(None)?, Some(one.clone())),
             Err(error) => return Err(error.into()),
         },
         [space, pattern, ..] => (run_of(Some(space))?, Some(pattern.clone())),
@@ -110,11 +110,7 @@ pub(crate) fn run_of(name: Option<&str>) -> Result<LiveRun, Failure> {
     }
 }
 
-fn nothing(
-    wanted: &str,
-    (settings, map): (&[SettingView], &[MapView]),
-    path: &std::path::Path,
-) -> Failure {
+fn nothing(wanted: &str, (settings, map): (&[SettingView], &[MapView]), path: &std::path::Path) -> Failure {
     let keys: Vec<String> = map.iter().map(|key| format!("{MAP_PREFIX}{}", key.key)).collect();
     let names = settings.iter().map(|setting| setting.name.as_str());
     let hint = nearest(wanted, names.chain(keys.iter().map(String::as_str))).map_or_else(

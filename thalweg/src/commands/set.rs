@@ -58,7 +58,9 @@ pub(crate) fn main(arguments: Arguments, terminal: Terminal) -> Result<(), Failu
         return of_map(space, (key, value), &arguments, terminal);
     }
     if arguments.expected.is_some() {
-        return Err(Failure::Usage(format!("--if is for values of the shared map (map.KEY), not for `{name}`")));
+        return Err(Failure::Usage(format!(
+            "--if is for values of the shared map (map.KEY), not for `{name}`"
+        )));
     }
     if let Some(session) = spaces::session(space)? {
         return of_session(&session, name, value, &arguments.lease, terminal);
@@ -77,7 +79,9 @@ fn of_map(
     terminal: Terminal,
 ) -> Result<(), Failure> {
     if arguments.lease.lasts.is_some() {
-        return Err(Failure::Usage("--for is for settings: a value of the shared map has no lease".to_owned()));
+        return Err(Failure::Usage(
+            "--for is for settings: a value of the shared map has no lease".to_owned(),
+        ));
     }
     let run = get::run_of(space)?.called("thalweg set");
     let old = run.write_map(key, value, arguments.expected.as_deref())?;

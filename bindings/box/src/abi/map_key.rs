@@ -74,8 +74,12 @@ pub type MapFail = unsafe extern "C" fn(to: *mut c_void, reason: *const u8, leng
 #[derive(Debug)]
 pub struct MapHost {
     /// Writes a value; 0: done, 2: refused.
-    pub set:
-        unsafe extern "C" fn(host: *const MapHost, value: *const MapWord, fail: MapFail, to: *mut c_void) -> u32,
+    pub set: unsafe extern "C" fn(
+        host: *const MapHost,
+        value: *const MapWord,
+        fail: MapFail,
+        to: *mut c_void,
+    ) -> u32,
     /// Writes a value if the present one is the expected one; 0: done, 1: it is another one, 2: refused.
     pub compare_and_set: unsafe extern "C" fn(
         host: *const MapHost,
