@@ -9,7 +9,7 @@ use std::time::Instant;
 
 use thalweg_box::MapKey;
 use thalweg_box::abi::map_key::{MapFail, MapHost, MapWord};
-use thalweg_space::shared_map::Who;
+use thalweg_space::shared_map::Author;
 use thalweg_space::{MapValue, Space, SpaceOptions};
 
 static KEY: MapKey<i64> = MapKey::integer(c"key", c"What is read", 7);
@@ -80,14 +80,14 @@ fn main() {
         || _ = black_box(black_box(&KEY).get()),
         || _ = black_box(black_box(&PLAIN).load(Ordering::Relaxed)),
     );
-    let who = Who::of_box();
+    let author = Author::of_box();
     let mut number = 0;
     compare(
         "a write of a number, with its event",
         WRITES,
         || {
             number += 1;
-            key.set(MapValue::Integer(number), &who).map(drop).expect("written");
+            key.set(MapValue::Integer(number), &author).map(drop).expect("written");
         },
         || black_box(&PLAIN).store(1, Ordering::Relaxed),
     );

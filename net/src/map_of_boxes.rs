@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicU64;
 
 use thalweg_box::MAP_TEXT_BYTES_MAX;
 use thalweg_box::abi::map_key::{MapFail, MapHost, MapInitial, MapKeySpec, MapWord};
-use thalweg_space::shared_map::Who;
+use thalweg_space::shared_map::Author;
 use thalweg_space::{Error, MapKey, MapType, MapValue, SharedMap};
 
 const _: () = assert!(MAP_TEXT_BYTES_MAX == MapValue::TEXT_BYTES_MAX);
@@ -18,7 +18,7 @@ const _: () = assert!(MAP_TEXT_BYTES_MAX == MapValue::TEXT_BYTES_MAX);
 pub(crate) struct BoundKey {
     host: MapHost,
     key: MapKey,
-    who: Who,
+    author: Author,
 }
 
 impl BoundKey {
@@ -30,7 +30,7 @@ impl BoundKey {
             MapInitial::Text(text) => MapValue::Text(text),
         };
         let key = map.declare(&spec.name, &spec.doc, initial)?;
-        Ok(BoundKey { host: MapHost { set, compare_and_set, read_text }, key, who: Who::of_box() })
+        Ok(BoundKey { host: MapHost { set, compare_and_set, read_text }, key, author: Author::of_box() })
     }
 
     pub(crate) fn cell(&self) -> &AtomicU64 {
@@ -90,7 +90,7 @@ unsafe extern "C" fn set(host: *const MapHost, value: *const MapWord, fail: MapF
     // SAFETY: a library calls this with the host that was bound to its key, and with a value of the key's type.
     unsafe {
         let bound = bound(host);
-        let done = bound.value(value).and_then(|value| bound.key.set(value, &bound.who));
+        let done = bound.value(value).and_then(|value| bound.key.set(value, &bound.author));
         answered(done.map(|_| true), fail, to)
     }
 }
@@ -107,7 +107,7 @@ unsafe extern "C" fn compare_and_set(
         let bound = bound(host);
         let decide = || {
             let (expected, value) = (bound.value(expected)?, bound.value(value)?);
-            bound.key.compare_and_set(&expected, value, &bound.who)
+            bound.key.compare_and_set(&expected, value, &bound.author)
         };
         answered(decide().map(|decided| decided.is_ok()), fail, to)
     }

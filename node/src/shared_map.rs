@@ -7,7 +7,7 @@
 //! again over a new connection changes nothing, because a value has its stamp, and a node's answer is kept.
 
 use serde_json::{Value, json};
-use thalweg_space::shared_map::{Ask, Decision, Stamp, Update, Who};
+use thalweg_space::shared_map::{Ask, Author, Decision, Stamp, Update};
 use thalweg_space::{MapType, MapValue, SharedMap};
 
 /// The fields of questions and answers.
@@ -129,8 +129,8 @@ fn read_update(one: &Value) -> Option<Update> {
 }
 
 fn ask(one: &Ask) -> Value {
-    let Ask { number, key, expected, value: to, who } = one;
-    json!([number, key, value(expected), value(to), who.pid, who.user, who.tool])
+    let Ask { number, key, expected, value: to, author } = one;
+    json!([number, key, value(expected), value(to), author.pid, author.user, author.tool])
 }
 
 fn read_ask(one: &Value) -> Option<Ask> {
@@ -140,7 +140,7 @@ fn read_ask(one: &Value) -> Option<Ask> {
         key: one[1].as_str()?.to_owned(),
         expected: read_value(&one[2])?,
         value: read_value(&one[3])?,
-        who: Who { pid: number(4)?, user: number(5)?, tool: one[6].as_str()?.to_owned() },
+        author: Author { pid: number(4)?, user: number(5)?, tool: one[6].as_str()?.to_owned() },
     })
 }
 
@@ -163,7 +163,7 @@ fn read_decision(one: &Value) -> Option<Decision> {
 #[cfg(test)]
 mod tests {
     use super::{Came, Exchange, json, read, read_ask, read_decision, read_update};
-    use thalweg_space::shared_map::Who;
+    use thalweg_space::shared_map::Author;
     use thalweg_space::{MapValue, SharedMap, Space, SpaceOptions};
 
     /// The maps of a process that began a session and of a node, each with a key.
@@ -185,16 +185,16 @@ mod tests {
     fn values_and_decisions_go_over_control_connections_once() {
         let folder = tempfile::tempdir().unwrap();
         let (root, node) = two(folder.path());
-        let who = Who::of_box();
+        let author = Author::of_box();
         let (mut to_node, mut to_root) = (Exchange::new(root.clone(), 1), Exchange::new(node.clone(), 0));
         let key = |map: &SharedMap, key: &str| map.find(key).unwrap();
-        let early = key(&node, "count").compare_and_set(&MapValue::Integer(0), MapValue::Integer(1), &who);
+        let early = key(&node, "count").compare_and_set(&MapValue::Integer(0), MapValue::Integer(1), &author);
         assert!(early.unwrap_err().to_string().contains("before the session has begun"));
         to_root.meet();
         let mode = MapValue::Text("schön".to_owned());
-        key(&node, "mode").set(mode.clone(), &who).unwrap();
-        key(&root, "ratio").set(MapValue::Float(f64::NAN), &who).unwrap();
-        let (asking, counted) = (node.clone(), who.clone());
+        key(&node, "mode").set(mode.clone(), &author).unwrap();
+        key(&root, "ratio").set(MapValue::Float(f64::NAN), &author).unwrap();
+        let (asking, counted) = (node.clone(), author.clone());
         let asked = std::thread::spawn(move || {
             let count = asking.find("count").unwrap();
             let first = count.compare_and_set(&MapValue::Integer(0), MapValue::Integer(-7), &counted);

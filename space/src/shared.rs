@@ -16,7 +16,7 @@ use crate::mailbox::Command;
 use crate::options::ElementOptions;
 use crate::probe::Probes;
 use crate::setting::{Setting, Settings};
-use crate::shared_map::MapState;
+use crate::shared_map::state::MapState;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 

@@ -44,7 +44,7 @@ static thalweg_status put(const void *data, thalweg_value *arguments, uint32_t c
     return THALWEG_DONE;
 }
 
-static thalweg_status tell(const void *data, thalweg_value *arguments, uint32_t count, thalweg_out *out) {
+static thalweg_status show(const void *data, thalweg_value *arguments, uint32_t count, thalweg_out *out) {
     char text[THALWEG_MAP_TEXT_BYTES];
     size_t length = thalweg_map_text(&mode, text);
     thalweg_value values[3];
@@ -69,7 +69,7 @@ static thalweg_status spell(const void *data, thalweg_value *arguments, uint32_t
 static const thalweg_box boxes[] = {
     THALWEG_BLOCKING_BOX("box count ((n) -> (n))", 1, count_one),
     THALWEG_BOX("box put ((n) -> (n))", 1, put),
-    THALWEG_BOX("box tell ((n) -> (n, gain, mode))", 1, tell),
+    THALWEG_BOX("box show ((n) -> (n, gain, mode))", 1, show),
     THALWEG_BOX("box spell ((word) -> ())", 1, spell),
 };
 static thalweg_map_key *const keys[] = {&total, &mark, &gain, &mode};
@@ -93,7 +93,7 @@ fn net_of(name: &str, connected: &str) -> String {
     let boxes = [
         "box count ((n) -> (n));",
         "box put ((n) -> (n));",
-        "box tell ((n) -> (n, gain, mode));",
+        "box show ((n) -> (n, gain, mode));",
         "box spell ((word) -> ());",
     ];
     format!("net {name} {{ {} }} connect {connected};", boxes.join(" "))
@@ -219,7 +219,7 @@ fn written(space: &Path, kind: &str, key: &str) -> Vec<Written> {
 #[test]
 fn boxes_and_commands_share_values_in_one_process() {
     let cluster = Cluster::of(&[]);
-    let mut run = Fed::start(&cluster, "put .. tell", &[]);
+    let mut run = Fed::start(&cluster, "put .. show", &[]);
     run.write(r#"{"n": 4}"#);
     let first = run.read();
     assert_eq!((&first["n"], &first["gain"], &first["mode"]), (&4.into(), &1.5.into(), &"plain".into()));

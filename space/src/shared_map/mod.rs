@@ -1,21 +1,21 @@
 //! The shared map of a session: typed values under keys, of which every process of the session has a copy.
 //!
-//! A box reads a number by one load from the file `map` of its process's space. Who writes a value writes it
-//! into the copy of its own process; the processes exchange what has changed, and everywhere the write with
+//! A box reads a number by one load from the file `map` of its process's space. A write goes into the copy of
+//! the writer's process; the processes exchange what has changed, and everywhere the write with
 //! the greatest [`Stamp`] wins. *Compare-and-set* is decided by one process, the one that began the session,
 //! so of several such writes that expect the same value only one is done. Each write is recorded as an event
 //! (`map.written`), and each value that came from another process, too (`map.received`).
 //!
 //! ```
-//! use thalweg_space::{MapValue, Space, SpaceOptions, reader::SpaceReader, shared_map::Who};
+//! use thalweg_space::{MapValue, Space, SpaceOptions, reader::SpaceReader, shared_map::Author};
 //! # let parent = std::env::temp_dir().join(format!("thalweg-map-{}", std::process::id()));
 //! # std::fs::create_dir_all(&parent).unwrap();
 //! # let options = SpaceOptions { name: "map".into(), parent: Some(parent.clone()), ..Default::default() };
 //! let space = Space::create(options)?;
 //! let limit = space.shared_map()?.declare("limit", "Lines at a time", MapValue::Integer(10))?;
-//! limit.set(MapValue::Integer(20), &Who::of_box())?;
+//! limit.set(MapValue::Integer(20), &Author::of_box())?;
 //! assert_eq!(limit.get(), MapValue::Integer(20));
-//! let raised = limit.compare_and_set(&MapValue::Integer(10), MapValue::Integer(30), &Who::of_box())?;
+//! let raised = limit.compare_and_set(&MapValue::Integer(10), MapValue::Integer(30), &Author::of_box())?;
 //! assert_eq!(raised, Err(MapValue::Integer(20)), "it is 10 no more");
 //!
 //! // Usually in another process:
@@ -27,6 +27,7 @@
 
 mod replica;
 mod slot;
+pub(crate) mod state;
 #[cfg(test)]
 mod tests;
 mod value;
@@ -34,6 +35,7 @@ mod value;
 pub use replica::{Stamp, Update};
 pub use slot::MapView;
 pub(crate) use slot::read as read_slots;
+pub use state::{Ask, Author, Decision};
 pub use value::{MapType, MapValue};
 
 use crate::audit::{Audit, MapReceived, MapWritten};
@@ -43,59 +45,15 @@ use crate::layout::{PAGE, VERSION, shared_map as layout};
 use crate::map::{Fork, Map};
 use crate::setting::CellPointer;
 use crate::shared::Shared;
-use replica::{Entry, Replica};
-use std::collections::{HashMap, VecDeque};
+use replica::Entry;
+use state::{Decides, Inside, MapState};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
 /// The longest wait for the decision about a compare-and-set. A process that is cut off from the one that
 /// decides is given up much earlier.
 const DECISION_MAX: Duration = Duration::from_secs(60);
-
-/// The writer of a value, for the event that records the write.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Who {
-    /// The system's number of the process.
-    pub pid: u32,
-    /// The user id of the process.
-    pub user: u32,
-    /// `box`, or the name of the tool.
-    pub tool: String,
-}
-
-impl Who {
-    /// A box of this process.
-    pub fn of_box() -> Who {
-        Who { pid: std::process::id(), user: crate::process::user(), tool: "box".to_owned() }
-    }
-}
-
-/// A compare-and-set of one process that another process decides.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Ask {
-    /// The number of the request in the process that asks.
-    pub number: u64,
-    /// The key.
-    pub key: String,
-    /// The value that the key is to have.
-    pub expected: MapValue,
-    /// The value that the key then gets.
-    pub value: MapValue,
-    /// The writer.
-    pub who: Who,
-}
-
-/// The answer to an [`Ask`].
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Decision {
-    /// The number of the request.
-    pub number: u64,
-    /// Whether the value was written; the reason why the request is refused.
-    pub is_done: Result<bool, String>,
-    /// The key's value after the decision.
-    pub now: Option<Update>,
-}
 
 /// A process's copy of the session's shared map. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -111,40 +69,6 @@ pub struct MapKey {
     at: usize,
     kind: MapType,
     cell: CellPointer,
-}
-
-/// The state that the space keeps.
-#[derive(Debug)]
-pub(crate) struct MapState {
-    map: Arc<Map>,
-    inside: Mutex<Inside>,
-    /// Notified when a compare-and-set was decided.
-    decided: Condvar,
-}
-
-#[derive(Debug)]
-struct Inside {
-    replica: Replica,
-    /// The names of the session's processes, by number.
-    names: Vec<String>,
-    decides: Decides,
-    /// Requests that were not sent yet.
-    asks: VecDeque<Ask>,
-    asked: u64,
-    /// The decisions that the threads which wait for them have not taken yet; `None`: not decided yet.
-    answers: HashMap<u64, Option<Result<bool, String>>>,
-    log: Option<Audit>,
-}
-
-/// The process that decides about a compare-and-set.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Decides {
-    /// This process.
-    Here,
-    /// Another process, which cannot be asked yet.
-    NotYet,
-    /// Another process, which asks this one for its requests.
-    Elsewhere,
 }
 
 impl SharedMap {
@@ -268,11 +192,11 @@ impl SharedMap {
         }
     }
 
-    fn written(&self, inside: &mut Inside, at: usize, (old, who): (&MapValue, &Who), compared: bool) {
+    fn written(&self, inside: &mut Inside, at: usize, (old, author): (&MapValue, &Author), compared: bool) {
         let Entry { key, value, stamp, writer, .. } = inside.replica.entries()[at].clone();
         slot::write(&self.state.map, at, &inside.replica.entries()[at]);
         let (old, new) = (old.to_string(), value.to_string());
-        let Who { pid, user, tool } = who;
+        let Author { pid, user, tool } = author;
         self.record(inside, &key, writer, |key, node| MapWritten {
             key,
             compared,
@@ -301,7 +225,7 @@ impl SharedMap {
         let values = (&ask.expected, ask.value.clone());
         let is_done = match inside.replica.compare_and_set(at, values, node as u32, now_us()) {
             Ok(Ok(old)) => {
-                self.written(&mut inside, at, (&old, &ask.who), true);
+                self.written(&mut inside, at, (&old, &ask.author), true);
                 true
             }
             Ok(Err(_)) => false,
@@ -327,12 +251,12 @@ impl SharedMap {
     }
 
     /// Asks the process that decides, and waits for its decision.
-    fn ask(&self, key: &str, values: (&MapValue, MapValue), who: &Who) -> Result<bool, Error> {
+    fn ask(&self, key: &str, values: (&MapValue, MapValue), author: &Author) -> Result<bool, Error> {
         let mut inside = self.state.inside();
         inside.asked += 1;
         let number = inside.asked;
         let (expected, value) = (values.0.clone(), values.1);
-        inside.asks.push_back(Ask { number, key: key.to_owned(), expected, value, who: who.clone() });
+        inside.asks.push_back(Ask { number, key: key.to_owned(), expected, value, author: author.clone() });
         inside.answers.insert(number, None);
         let until = Instant::now() + DECISION_MAX;
         loop {
@@ -354,35 +278,6 @@ impl SharedMap {
             let waited = self.state.decided.wait_timeout(inside, left);
             inside = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
-    }
-}
-
-impl MapState {
-    fn new(map: Map) -> MapState {
-        let inside = Inside {
-            replica: Replica::default(),
-            names: Vec::new(),
-            decides: Decides::Here,
-            asks: VecDeque::new(),
-            asked: 0,
-            answers: HashMap::new(),
-            log: None,
-        };
-        MapState { map: Arc::new(map), inside: Mutex::new(inside), decided: Condvar::new() }
-    }
-
-    /// A panic under this lock leaves every step either done or not begun.
-    fn inside(&self) -> MutexGuard<'_, Inside> {
-        self.inside.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Writes new keys into the file, and then their number.
-    fn publish(&self, replica: &Replica) {
-        let known = u64::from_le(self.map.word(layout::KEYS).load(Ordering::Relaxed)) as usize;
-        for (at, entry) in replica.entries().iter().enumerate().skip(known) {
-            slot::describe(&self.map, at, entry);
-        }
-        self.map.word(layout::KEYS).store((replica.entries().len() as u64).to_le(), Ordering::Release);
     }
 }
 
@@ -410,12 +305,12 @@ impl MapKey {
     ///
     /// # Errors
     /// The value is not valid for the key, or this process is a fork of the one that made the space.
-    pub fn set(&self, value: MapValue, who: &Who) -> Result<MapValue, Error> {
+    pub fn set(&self, value: MapValue, author: &Author) -> Result<MapValue, Error> {
         self.map.shared.identity.check_fork()?;
         let mut inside = self.map.state.inside();
         let node = inside.replica.node;
         let old = inside.replica.set(self.at, value, node, now_us())?;
-        self.map.written(&mut inside, self.at, (&old, who), false);
+        self.map.written(&mut inside, self.at, (&old, author), false);
         Ok(old)
     }
 
@@ -429,7 +324,7 @@ impl MapKey {
         &self,
         expected: &MapValue,
         value: MapValue,
-        who: &Who,
+        author: &Author,
     ) -> Result<Result<(), MapValue>, Error> {
         self.map.shared.identity.check_fork()?;
         let mut inside = self.map.state.inside();
@@ -439,7 +334,7 @@ impl MapKey {
             Decides::Here => {
                 let node = inside.replica.node;
                 let decided = inside.replica.compare_and_set(self.at, (expected, value), node, now_us())?;
-                decided.iter().for_each(|old| self.map.written(&mut inside, self.at, (old, who), true));
+                decided.iter().for_each(|old| self.map.written(&mut inside, self.at, (old, author), true));
                 decided.is_ok()
             }
             Decides::NotYet => {
@@ -449,7 +344,7 @@ impl MapKey {
             }
             Decides::Elsewhere => {
                 drop(inside);
-                self.map.ask(&key, (expected, value), who)?
+                self.map.ask(&key, (expected, value), author)?
             }
         };
         Ok(if is_done { Ok(()) } else { Err(self.get()) })

@@ -38,7 +38,7 @@ pub struct RawMapKey {
     kind: u64,
     /// The value of an integer at the start, and while no network runs.
     integer: AtomicU64,
-    /// The bits of a float, likewise.
+    /// The bits of a float at the start, and while no network runs.
     float: AtomicU64,
     /// A text at the start.
     text: *const c_char,
