@@ -8,12 +8,13 @@ use std::io::Write as _;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
-use thalweg_box::MapKey;
 use thalweg_box::abi::map_key::{MapFail, MapHost, MapWord};
+use thalweg_box::{MapKey, Parameter};
 use thalweg_space::shared_map::Author;
 use thalweg_space::{MapValue, Space, SpaceOptions};
 
 static KEY: MapKey<i64> = MapKey::integer(c"key", c"What is read", 7);
+static PARAMETER: Parameter = Parameter::new(c"parameter", c"", c"To compare", 0..=u64::MAX, 7);
 static PLAIN: AtomicU64 = AtomicU64::new(7);
 
 const ROUNDS: usize = 31;
@@ -79,11 +80,20 @@ fn main() {
     let key = map.declare("key", "What is read", MapValue::Integer(7)).expect("a key");
     // SAFETY: the map, and the static host, live until the end of the program.
     unsafe { KEY.raw().bind(key.cell(), &HOST) };
-    assert_eq!(KEY.get(), 7);
+    let cell = AtomicU64::new(7);
+    // SAFETY: the cell lives until the end of the program.
+    unsafe { PARAMETER.bind(&cell) };
+    assert_eq!((KEY.get(), PARAMETER.get()), (7, 7));
     compare(
         "a read of a number",
         READS,
         || _ = black_box(black_box(&KEY).get()),
+        || _ = black_box(black_box(&PLAIN).load(Ordering::Relaxed)),
+    );
+    compare(
+        "a read of a parameter",
+        READS,
+        || _ = black_box(black_box(&PARAMETER).get()),
         || _ = black_box(black_box(&PLAIN).load(Ordering::Relaxed)),
     );
     let author = Author::of_box();

@@ -255,7 +255,7 @@ fn a_library_is_inspected() {
         command.arg("inspect").args(json.then_some("--json")).arg(path).output().unwrap()
     };
     let printed = String::from_utf8(inspect(&library, false).stdout).unwrap();
-    assert!(printed.contains("box interface 6, 3 boxes\n  box count_to ((<last>) -> (<n>))\n"), "{printed}");
+    assert!(printed.contains("box interface 7, 3 boxes\n  box count_to ((<last>) -> (<n>))\n"), "{printed}");
     let printed = String::from_utf8(inspect(&library, true).stdout).unwrap();
     let first: serde_json::Value = serde_json::from_str(printed.lines().next().unwrap()).unwrap();
     assert_eq!(first["signature"], "(<last>) -> (<n>)");

@@ -21,10 +21,10 @@ Examples:
   thalweg get
   # those of process 4242 that begin with exec.
   thalweg get 4242 'exec.*'
-  # one setting of the newest run
-  thalweg get monitor.mode
   # the shared map of a run over nodes, by its session
-  thalweg get des-nodes-4242 'map.*'";
+  thalweg get des-nodes-4242 'map.*'
+  # one setting of the newest run
+  thalweg get monitor.mode";
 
 /// The arguments of `thalweg get`.
 #[derive(clap::Args)]

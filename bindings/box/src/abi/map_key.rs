@@ -269,10 +269,16 @@ impl RawMapKey {
         // Acquire, paired with the release in `bind`.
         let cell = self.cell.load(Ordering::Acquire);
         // SAFETY: the program that bound the cell keeps it alive as long as the library is used.
-        unsafe { cell.as_ref() }.unwrap_or(match self.kind {
+        unsafe { cell.as_ref() }.unwrap_or_else(|| self.own_place())
+    }
+
+    /// The place of the value while no network runs.
+    #[cold]
+    fn own_place(&self) -> &AtomicU64 {
+        match self.kind {
             2 => &self.float,
             _ => &self.integer,
-        })
+        }
     }
 
     fn set(&self, value: MapWord) -> Result<bool, String> {
