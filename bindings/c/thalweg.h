@@ -40,7 +40,7 @@
 extern "C" {
 #endif
 
-#define THALWEG_ABI_VERSION 6u
+#define THALWEG_ABI_VERSION 7u
 
 /* ---- values ---------------------------------------------------------------------------------------------------- */
 
@@ -606,6 +606,133 @@ static inline void thalweg_event(thalweg_event_kind *kind, const uint64_t *words
     if (host != NULL) host->write(host, words);
 }
 
+/* ---- the shared map -------------------------------------------------------------------------------------------- */
+
+/* The most bytes of a text in the shared map. */
+#define THALWEG_MAP_TEXT_BYTES 64
+
+/* A value of the shared map: the bits of a number, or the length and the bytes of a text. */
+typedef struct thalweg_map_value {
+    uint64_t word;
+    const uint8_t *text;
+} thalweg_map_value;
+
+typedef struct thalweg_map_host {
+    uint32_t (*set)(const struct thalweg_map_host *host, const thalweg_map_value *value, thalweg_write fail, void *to);
+    uint32_t (*compare_and_set)(const struct thalweg_map_host *host, const thalweg_map_value *expected,
+                                const thalweg_map_value *value, thalweg_write fail, void *to);
+    uint64_t (*read_text)(const struct thalweg_map_host *host, uint8_t *into);
+} thalweg_map_host;
+
+/* A key of the session's shared map: boxes of all libraries, on all nodes of a run, that name the key share its
+ * value (`thalweg get 'map.*'`, `thalweg set map.NAME 3`). Define a key by THALWEG_MAP_INT, THALWEG_MAP_FLOAT or
+ * THALWEG_MAP_TEXT, static, and list it in THALWEG_LIBRARY_WITH_MAP. */
+typedef struct thalweg_map_key {
+    const char *name, *doc;
+    uint64_t kind; /* THALWEG_INT, THALWEG_FLOAT or THALWEG_TEXT */
+    int64_t integer; /* at the start, and while no network runs */
+    double number;
+    const char *text;
+    uint64_t *cell; /* the word of the value while a network runs; it belongs to the program */
+    const thalweg_map_host *host; /* the program's */
+} thalweg_map_key;
+
+/* Initialises a key: texts, and the value at the start. */
+#define THALWEG_MAP_INT(name, doc, value) {(name), (doc), THALWEG_INT, (value), 0.0, NULL, NULL, NULL}
+#define THALWEG_MAP_FLOAT(name, doc, value) {(name), (doc), THALWEG_FLOAT, 0, (value), NULL, NULL, NULL}
+#define THALWEG_MAP_TEXT(name, doc, value) {(name), (doc), THALWEG_TEXT, 0, 0.0, (value), NULL, NULL}
+
+/* The present value of a key with integers, by one load. */
+static inline int64_t thalweg_map_int(thalweg_map_key *key) {
+    uint64_t *cell = __atomic_load_n(&key->cell, __ATOMIC_ACQUIRE);
+    return cell != NULL ? (int64_t)__atomic_load_n(cell, __ATOMIC_RELAXED) : __atomic_load_n(&key->integer, __ATOMIC_RELAXED);
+}
+
+/* The present value of a key with floats, by one load. */
+static inline double thalweg_map_float(thalweg_map_key *key) {
+    uint64_t *cell = __atomic_load_n(&key->cell, __ATOMIC_ACQUIRE);
+    uint64_t word;
+    double number;
+    if (cell == NULL) return key->number;
+    word = __atomic_load_n(cell, __ATOMIC_RELAXED);
+    memcpy(&number, &word, sizeof number);
+    return number;
+}
+
+/* Copies the present value of a key with texts to `into`, which has room for THALWEG_MAP_TEXT_BYTES bytes, without
+ * a final zero; returns its length. */
+static inline size_t thalweg_map_text(thalweg_map_key *key, char *into) {
+    const thalweg_map_host *host = __atomic_load_n(&key->host, __ATOMIC_ACQUIRE);
+    size_t length;
+    if (host != NULL) return (size_t)host->read_text(host, (uint8_t *)into);
+    length = key->text != NULL ? strlen(key->text) : 0;
+    if (length > THALWEG_MAP_TEXT_BYTES) length = THALWEG_MAP_TEXT_BYTES;
+    if (length != 0) memcpy(into, key->text, length);
+    return length;
+}
+
+static inline thalweg_map_value thalweg_map_word(uint64_t word, const char *text) {
+    thalweg_map_value value;
+    value.word = word;
+    value.text = (const uint8_t *)text;
+    return value;
+}
+
+static inline void thalweg_map_fail(void *to, const uint8_t *reason, uint64_t length) {
+    thalweg_out *out = (thalweg_out *)to;
+    out->table->fail(out, reason, length);
+}
+
+static inline thalweg_status thalweg_map_set(thalweg_map_key *key, uint64_t kind, thalweg_map_value value, thalweg_out *out) {
+    const thalweg_map_host *host = __atomic_load_n(&key->host, __ATOMIC_ACQUIRE);
+    if (key->kind != kind) return thalweg_fail(out, "the key of the shared map has values of another type");
+    if (host == NULL) return thalweg_fail(out, "no network runs, so the shared map cannot be written");
+    return host->set(host, &value, thalweg_map_fail, out) == 0 ? THALWEG_DONE : THALWEG_FAILED;
+}
+
+static inline thalweg_status thalweg_map_swap(thalweg_map_key *key, uint64_t kind, thalweg_map_value expected,
+                                              thalweg_map_value value, bool *swapped, thalweg_out *out) {
+    const thalweg_map_host *host = __atomic_load_n(&key->host, __ATOMIC_ACQUIRE);
+    uint32_t done;
+    *swapped = false;
+    if (key->kind != kind) return thalweg_fail(out, "the key of the shared map has values of another type");
+    if (host == NULL) return thalweg_fail(out, "no network runs, so the shared map cannot be written");
+    done = host->compare_and_set(host, &expected, &value, thalweg_map_fail, out);
+    *swapped = done == 0;
+    return done <= 1 ? THALWEG_DONE : THALWEG_FAILED;
+}
+
+/* Writes a value in this process; the other processes of the session get it within about 50 ms. Of several writes
+ * the last one wins. If the result is THALWEG_FAILED, the reason was given to `out`, and the box returns it. */
+static inline thalweg_status thalweg_map_set_int(thalweg_map_key *key, int64_t value, thalweg_out *out) {
+    return thalweg_map_set(key, THALWEG_INT, thalweg_map_word((uint64_t)value, NULL), out);
+}
+static inline thalweg_status thalweg_map_set_float(thalweg_map_key *key, double value, thalweg_out *out) {
+    return thalweg_map_set(key, THALWEG_FLOAT, thalweg_map_word(thalweg_float_word(value), NULL), out);
+}
+static inline thalweg_status thalweg_map_set_text(thalweg_map_key *key, const char *text, size_t length, thalweg_out *out) {
+    return thalweg_map_set(key, THALWEG_TEXT, thalweg_map_word(length, text), out);
+}
+
+/* Writes a value if the present one is `expected`, and stores whether it was. One process of the session decides, so
+ * of all writes that expect the same value one is done. On another node than that process's, this waits up to about
+ * 30 ms, so a box that does it often should be a THALWEG_BLOCKING_BOX. Failures are as in thalweg_map_set_int. */
+static inline thalweg_status thalweg_map_swap_int(thalweg_map_key *key, int64_t expected, int64_t value, bool *swapped,
+                                                  thalweg_out *out) {
+    thalweg_map_value from = thalweg_map_word((uint64_t)expected, NULL);
+    return thalweg_map_swap(key, THALWEG_INT, from, thalweg_map_word((uint64_t)value, NULL), swapped, out);
+}
+static inline thalweg_status thalweg_map_swap_float(thalweg_map_key *key, double expected, double value, bool *swapped,
+                                                    thalweg_out *out) {
+    thalweg_map_value from = thalweg_map_word(thalweg_float_word(expected), NULL);
+    return thalweg_map_swap(key, THALWEG_FLOAT, from, thalweg_map_word(thalweg_float_word(value), NULL), swapped, out);
+}
+static inline thalweg_status thalweg_map_swap_text(thalweg_map_key *key, const char *expected, size_t expected_length,
+                                                   const char *text, size_t length, bool *swapped, thalweg_out *out) {
+    thalweg_map_value from = thalweg_map_word(expected_length, expected);
+    return thalweg_map_swap(key, THALWEG_TEXT, from, thalweg_map_word(length, text), swapped, out);
+}
+
 /* ---- the library ----------------------------------------------------------------------------------------------- */
 
 typedef struct thalweg_library {
@@ -620,6 +747,8 @@ typedef struct thalweg_library {
     thalweg_status (*init)(thalweg_out *out);
     void (*finish)(void);
     const thalweg_owner **owner;
+    thalweg_map_key *const *map_keys;
+    uint64_t map_key_count;
 } thalweg_library;
 
 #define THALWEG_MAGIC UINT64_C(0x426765776c616874)
@@ -641,11 +770,15 @@ typedef struct thalweg_library {
  * nothing), and a function that runs after the last call, when no value of the library is left (NULL for
  * none). */
 #define THALWEG_LIBRARY_WITH(boxes, parameters, parameter_count, events, event_count, init, finish) \
+    THALWEG_LIBRARY_WITH_MAP(boxes, parameters, parameter_count, events, event_count, NULL, 0, init, finish)
+
+/* Exports a library as THALWEG_LIBRARY_WITH does, with an array of pointers to keys of the shared map. */
+#define THALWEG_LIBRARY_WITH_MAP(boxes, parameters, parameter_count, events, event_count, keys, key_count, init, finish) \
     THALWEG_EXPORT const thalweg_library *thalweg_boxes(void); \
     const thalweg_library *thalweg_boxes(void) { \
         static const thalweg_library library = {THALWEG_MAGIC, THALWEG_ABI_VERSION, (uint32_t)THALWEG_COUNT(boxes), (boxes), \
                                                 (parameters), (events), (parameter_count), (event_count), (init), (finish), \
-                                                &thalweg_library_owner}; \
+                                                &thalweg_library_owner, (keys), (key_count)}; \
         return &library; \
     }
 
@@ -654,8 +787,8 @@ typedef struct thalweg_library {
 #else
 _Static_assert(sizeof(thalweg_value) == 16 && sizeof(thalweg_heap) == 48 && sizeof(thalweg_out) == 64, "the ABI's layout");
 _Static_assert(sizeof(thalweg_opaque_kind) == 48 && sizeof(thalweg_heap_table) == 24, "the ABI's layout");
-_Static_assert(sizeof(thalweg_parameter) == 56 && sizeof(thalweg_event_kind) == 40, "the ABI's layout");
-_Static_assert(sizeof(thalweg_box) == 48 && sizeof(thalweg_library) == 72 && sizeof(thalweg_status) == 4, "the ABI's layout");
+_Static_assert(sizeof(thalweg_parameter) == 56 && sizeof(thalweg_event_kind) == 40 && sizeof(thalweg_map_key) == 64, "the ABI's layout");
+_Static_assert(sizeof(thalweg_box) == 48 && sizeof(thalweg_library) == 88 && sizeof(thalweg_status) == 4, "the ABI's layout");
 #endif
 
 #endif

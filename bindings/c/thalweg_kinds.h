@@ -195,6 +195,58 @@
 #define THALWEG_KIND_SPACE_COMMAND_ANSWERED_AT_ANSWER UINT32_C(12)
 #define THALWEG_KIND_SPACE_COMMAND_ANSWERED_TYPE_ANSWER THALWEG_FIELD_STR
 
+/* A value of the shared map was written, by a box of the process or by a command to it. Compare-and-set is recorded by the process that decides it, whichever process asked. */
+#define THALWEG_KIND_MAP_WRITTEN_NAME "map.written"
+#define THALWEG_KIND_MAP_WRITTEN_HASH UINT64_C(0xfab1d7127aed6a4f)
+#define THALWEG_KIND_MAP_WRITTEN_WORDS UINT32_C(7)
+/* The key. */
+#define THALWEG_KIND_MAP_WRITTEN_AT_KEY UINT32_C(0)
+#define THALWEG_KIND_MAP_WRITTEN_TYPE_KEY THALWEG_FIELD_NAME
+/* Whether the value was written by compare-and-set. */
+#define THALWEG_KIND_MAP_WRITTEN_AT_COMPARED UINT32_C(8)
+#define THALWEG_KIND_MAP_WRITTEN_TYPE_COMPARED THALWEG_FIELD_BOOL
+/* The process of the session whose box or user wrote the value. */
+#define THALWEG_KIND_MAP_WRITTEN_AT_NODE UINT32_C(16)
+#define THALWEG_KIND_MAP_WRITTEN_TYPE_NODE THALWEG_FIELD_NAME
+/* The system's number of the process that wrote the value. */
+#define THALWEG_KIND_MAP_WRITTEN_AT_PID UINT32_C(24)
+#define THALWEG_KIND_MAP_WRITTEN_TYPE_PID THALWEG_FIELD_U32
+/* The user that wrote the value. */
+#define THALWEG_KIND_MAP_WRITTEN_AT_USER UINT32_C(28)
+#define THALWEG_KIND_MAP_WRITTEN_TYPE_USER THALWEG_FIELD_U32
+/* The time of the stamp: microseconds since 1970, and in the low 12 bits a count. */
+#define THALWEG_KIND_MAP_WRITTEN_AT_STAMP UINT32_C(32)
+#define THALWEG_KIND_MAP_WRITTEN_TYPE_STAMP THALWEG_FIELD_U64
+/* The former value. */
+#define THALWEG_KIND_MAP_WRITTEN_AT_OLD UINT32_C(40)
+#define THALWEG_KIND_MAP_WRITTEN_TYPE_OLD THALWEG_FIELD_STR
+/* The value. */
+#define THALWEG_KIND_MAP_WRITTEN_AT_NEW UINT32_C(44)
+#define THALWEG_KIND_MAP_WRITTEN_TYPE_NEW THALWEG_FIELD_STR
+/* `box`, or the name of the tool that wrote the value. */
+#define THALWEG_KIND_MAP_WRITTEN_AT_TOOL UINT32_C(48)
+#define THALWEG_KIND_MAP_WRITTEN_TYPE_TOOL THALWEG_FIELD_STR
+
+/* A value of the shared map came from another process of the session, and took the place of an earlier one. */
+#define THALWEG_KIND_MAP_RECEIVED_NAME "map.received"
+#define THALWEG_KIND_MAP_RECEIVED_HASH UINT64_C(0x5f9582089788d99a)
+#define THALWEG_KIND_MAP_RECEIVED_WORDS UINT32_C(4)
+/* The key. */
+#define THALWEG_KIND_MAP_RECEIVED_AT_KEY UINT32_C(0)
+#define THALWEG_KIND_MAP_RECEIVED_TYPE_KEY THALWEG_FIELD_NAME
+/* The process of the session whose box or user wrote the value. */
+#define THALWEG_KIND_MAP_RECEIVED_AT_NODE UINT32_C(8)
+#define THALWEG_KIND_MAP_RECEIVED_TYPE_NODE THALWEG_FIELD_NAME
+/* The time of the stamp: microseconds since 1970, and in the low 12 bits a count. */
+#define THALWEG_KIND_MAP_RECEIVED_AT_STAMP UINT32_C(16)
+#define THALWEG_KIND_MAP_RECEIVED_TYPE_STAMP THALWEG_FIELD_U64
+/* The former value. */
+#define THALWEG_KIND_MAP_RECEIVED_AT_OLD UINT32_C(24)
+#define THALWEG_KIND_MAP_RECEIVED_TYPE_OLD THALWEG_FIELD_STR
+/* The value. */
+#define THALWEG_KIND_MAP_RECEIVED_AT_NEW UINT32_C(28)
+#define THALWEG_KIND_MAP_RECEIVED_TYPE_NEW THALWEG_FIELD_STR
+
 /* An operation went through a path. */
 #define THALWEG_KIND_PATH_OPERATION_COMPLETED_NAME "path.operation_completed"
 #define THALWEG_KIND_PATH_OPERATION_COMPLETED_HASH UINT64_C(0x9c87d8b9f326b67a)

@@ -301,6 +301,42 @@
 /* A state of a slot: the command failed. Set by the receiver, release. */
 #define THALWEG_MAILBOX_FAILED UINT32_C(4)
 /* Magic. */
+#define THALWEG_SHARED_MAP_MAGIC_VALUE UINT64_C(0x4b6765776c616874)
+/* The number of keys; release. Starts a line. */
+#define THALWEG_SHARED_MAP_KEYS UINT32_C(64)
+/* The offset of the slots. */
+#define THALWEG_SHARED_MAP_SLOTS UINT32_C(4096)
+/* Bytes of a slot. */
+#define THALWEG_SHARED_MAP_SLOT_BYTES UINT32_C(448)
+/* The number of slots. */
+#define THALWEG_SHARED_MAP_SLOT_COUNT UINT32_C(256)
+/* In a slot, the value: an integer, the bits of a float, or the length of a text. */
+#define THALWEG_SHARED_MAP_VALUE UINT32_C(0)
+/* In a slot, a version that is odd while the slot is being written. */
+#define THALWEG_SHARED_MAP_SLOT_VERSION UINT32_C(8)
+/* In a slot, the time of the value's stamp; 0: the value is the initial one. */
+#define THALWEG_SHARED_MAP_TIME UINT32_C(16)
+/* In a slot, the process of the session that gave the stamp (low half), and the one whose box or user wrote the value (high half). */
+#define THALWEG_SHARED_MAP_WRITER UINT32_C(24)
+/* In a slot, the type of the value: 1 integer, 2 float, 3 text. */
+#define THALWEG_SHARED_MAP_TYPE UINT32_C(32)
+/* In a slot, the initial value, as `VALUE`. */
+#define THALWEG_SHARED_MAP_INITIAL UINT32_C(40)
+/* In a slot, the bytes of a text. Starts a line. */
+#define THALWEG_SHARED_MAP_TEXT UINT32_C(64)
+/* The most bytes of a text. */
+#define THALWEG_SHARED_MAP_TEXT_BYTES UINT32_C(64)
+/* In a slot, the bytes of an initial text. */
+#define THALWEG_SHARED_MAP_INITIAL_TEXT UINT32_C(128)
+/* In a slot, the key: length as a word, then bytes. */
+#define THALWEG_SHARED_MAP_KEY UINT32_C(192)
+/* The most bytes of a key. */
+#define THALWEG_SHARED_MAP_KEY_BYTES UINT32_C(56)
+/* In a slot, what the key is for: length as a word, then bytes. */
+#define THALWEG_SHARED_MAP_DOC UINT32_C(256)
+/* The most bytes of what a key is for. */
+#define THALWEG_SHARED_MAP_DOC_BYTES UINT32_C(184)
+/* Magic. */
 #define THALWEG_LIVE_MAGIC_VALUE UINT64_C(0x4c6765776c616874)
 /* The offset of the rows. */
 #define THALWEG_LIVE_ROWS UINT32_C(4096)

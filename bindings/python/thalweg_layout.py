@@ -297,6 +297,42 @@ MAILBOX_DONE = 3
 # A state of a slot: the command failed. Set by the receiver, release.
 MAILBOX_FAILED = 4
 # Magic.
+SHARED_MAP_MAGIC_VALUE = 0x4b6765776c616874
+# The number of keys; release. Starts a line.
+SHARED_MAP_KEYS = 64
+# The offset of the slots.
+SHARED_MAP_SLOTS = 4096
+# Bytes of a slot.
+SHARED_MAP_SLOT_BYTES = 448
+# The number of slots.
+SHARED_MAP_SLOT_COUNT = 256
+# In a slot, the value: an integer, the bits of a float, or the length of a text.
+SHARED_MAP_VALUE = 0
+# In a slot, a version that is odd while the slot is being written.
+SHARED_MAP_SLOT_VERSION = 8
+# In a slot, the time of the value's stamp; 0: the value is the initial one.
+SHARED_MAP_TIME = 16
+# In a slot, the process of the session that gave the stamp (low half), and the one whose box or user wrote the value (high half).
+SHARED_MAP_WRITER = 24
+# In a slot, the type of the value: 1 integer, 2 float, 3 text.
+SHARED_MAP_TYPE = 32
+# In a slot, the initial value, as `VALUE`.
+SHARED_MAP_INITIAL = 40
+# In a slot, the bytes of a text. Starts a line.
+SHARED_MAP_TEXT = 64
+# The most bytes of a text.
+SHARED_MAP_TEXT_BYTES = 64
+# In a slot, the bytes of an initial text.
+SHARED_MAP_INITIAL_TEXT = 128
+# In a slot, the key: length as a word, then bytes.
+SHARED_MAP_KEY = 192
+# The most bytes of a key.
+SHARED_MAP_KEY_BYTES = 56
+# In a slot, what the key is for: length as a word, then bytes.
+SHARED_MAP_DOC = 256
+# The most bytes of what a key is for.
+SHARED_MAP_DOC_BYTES = 184
+# Magic.
 LIVE_MAGIC_VALUE = 0x4c6765776c616874
 # The offset of the rows.
 LIVE_ROWS = 4096

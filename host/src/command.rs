@@ -10,6 +10,9 @@ use thalweg_space::Command;
 
 use crate::error::Error;
 
+/// The target of commands that write values of the shared map.
+pub(crate) const MAP_TARGET: &str = "map";
+
 /// A command to a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RunCommand {

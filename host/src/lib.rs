@@ -35,6 +35,7 @@ mod notice;
 mod record;
 mod run;
 pub mod settings;
+mod shared_map;
 pub mod spaces;
 mod tuned;
 
@@ -47,4 +48,5 @@ pub use live::{Change, LiveRun, Measuring, Obeyed, Window};
 pub use notice::{Notice, Notices};
 pub use record::{Recorded, Recording, RecordingPlan};
 pub use run::{Ended, FailedTask, Notes, OnFull, Plan, Run, Tally};
+pub use shared_map::{MAP_PREFIX, no_key};
 pub use tuned::SettingsFile;

@@ -22,6 +22,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use thalweg_box::abi::event::EventSpec;
+use thalweg_box::abi::map_key::MapKeySpec;
 use thalweg_box::abi::parameter::ParameterSpec;
 use thalweg_box::{BoxEntry, BoxFunction};
 use thalweg_space::Space;
@@ -223,6 +224,15 @@ impl Boxes {
     /// A library declares an invalid kind.
     pub fn events(&self) -> Result<Vec<EventSpec>, Error> {
         let all: Result<Vec<_>, _> = self.libraries.iter().map(|library| library.events()).collect();
+        Ok(all?.concat())
+    }
+
+    /// The keys of the shared map that the registry's libraries declare.
+    ///
+    /// # Errors
+    /// A library declares an invalid key.
+    pub fn map_keys(&self) -> Result<Vec<MapKeySpec>, Error> {
+        let all: Result<Vec<_>, _> = self.libraries.iter().map(|library| library.map_keys()).collect();
         Ok(all?.concat())
     }
 

@@ -19,6 +19,7 @@ pub mod json;
 pub mod label;
 mod lanes;
 pub mod library;
+mod map_of_boxes;
 pub mod network;
 mod numbers;
 pub mod pattern;

@@ -14,6 +14,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use thalweg_box::abi::event::{EventHost, EventSpec};
+use thalweg_box::abi::map_key::MapKeySpec;
 use thalweg_box::abi::owner::Owner;
 use thalweg_box::abi::parameter::ParameterSpec;
 use thalweg_box::{BoxEntry, LibraryTable, abi};
@@ -22,6 +23,7 @@ use thalweg_space::{Affects, Setting, SettingSpec, Space};
 
 use crate::error::Error;
 use crate::events_of_boxes::Kind;
+use crate::map_of_boxes::BoundKey;
 
 /// How a library is loaded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,6 +67,8 @@ struct Bound {
     settings: Vec<Setting>,
     #[allow(clippy::vec_box, reason = "libraries have pointers to them, so they must not move")]
     kinds: Vec<Box<BoundKind>>,
+    #[allow(clippy::vec_box, reason = "libraries have pointers to them, so they must not move")]
+    keys: Vec<Box<BoundKey>>,
 }
 
 /// A kind of event of a library, bound to a space. The host's function is the first field, because the
@@ -119,6 +123,11 @@ impl Library {
     /// The kinds of events that the library's boxes write.
     pub(crate) fn events(&self) -> Result<Vec<EventSpec>, Error> {
         self.table().events().map(|kind| kind.spec().map_err(|why| self.wrong(why))).collect()
+    }
+
+    /// The library's keys of the shared map.
+    pub(crate) fn map_keys(&self) -> Result<Vec<MapKeySpec>, Error> {
+        self.table().map_keys().map(|key| key.spec().map_err(|why| self.wrong(why))).collect()
     }
 
     /// The full path of the file from which the library was loaded.
@@ -176,6 +185,18 @@ impl Library {
             // the kind's fields.
             unsafe { event.bind(&kind.host) };
             bound.kinds.push(kind);
+        }
+        let specs = self.map_keys()?;
+        if specs.is_empty() {
+            return Ok(());
+        }
+        let map = space.shared_map().map_err(failed)?;
+        for (key, spec) in self.table().map_keys().zip(specs) {
+            let bound_key = Box::new(BoundKey::declare(&map, spec).map_err(failed)?);
+            // SAFETY: `bound` keeps the box, which does not move, and in it the map with the cell, as long as the
+            // library can be called; the key was declared with the type of its initial value.
+            unsafe { key.bind(bound_key.cell(), bound_key.host()) };
+            bound.keys.push(bound_key);
         }
         Ok(())
     }

@@ -33,6 +33,7 @@ mod members;
 mod part;
 mod placement;
 mod settings;
+mod shared_map;
 mod store;
 mod talk;
 mod watched;

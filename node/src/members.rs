@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::thread::JoinHandle;
+use std::thread::{JoinHandle, Thread};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
@@ -20,11 +20,16 @@ use crate::cluster::{Cluster, Known};
 use crate::fabric::{Fabric, Unreachable};
 use crate::part::Map;
 use crate::placement::Placement;
+use crate::shared_map::{Came, Exchange};
 use crate::store::hash_of;
 use crate::talk::{OPENING, Talk};
 
 /// The interval at which each node's state is polled.
 const ASK_EVERY: Duration = Duration::from_millis(25);
+/// The interval while boxes of the node ask for compare-and-set.
+const ASK_OFTEN: Duration = Duration::from_millis(1);
+/// How long that interval holds after a request.
+const ASK_OFTEN_FOR: Duration = Duration::from_millis(50);
 /// The bytes of a library that one message carries.
 const PIECE_BYTES: usize = 1 << 20;
 /// The name in placements of the process that began the session.
@@ -163,6 +168,8 @@ struct Watched {
     unusable: Mutex<HashMap<usize, String>>,
     /// The number of networks that were sent to nodes, for the names of their folders.
     number: AtomicU64,
+    /// The threads that watch nodes.
+    threads: Mutex<Vec<Thread>>,
 }
 
 /// A panic under these locks leaves every step either done or not begun.
@@ -328,6 +335,9 @@ impl Members {
             node.talk.set_patience(self.plan.lease).map_err(|error| error.to_string())?;
         }
         self.fabric.meet(&addresses);
+        let map = session.space().map(|space| space.shared_map()).transpose();
+        let map = map.map_err(|error| format!("{error:#}"))?;
+        map.iter().for_each(|map| map.join(0, &self.names));
         *locked(&self.shared.session) = Some(session);
         let mut watching = locked(&self.watching);
         for (at, Reached { talk, .. }) in reached.into_iter().enumerate() {
@@ -342,9 +352,12 @@ impl Members {
                 shared: self.shared.clone(),
                 on_lost: self.on_lost.clone(),
                 losses_sent: 0,
+                exchange: map.clone().map(|map| Exchange::new(map, at + 1)),
+                asked_at: None,
             };
             let thread = std::thread::Builder::new().name(format!("node {}", watch.name));
             let thread = thread.spawn(move || watch.run()).map_err(|error| error.to_string())?;
+            locked(&self.shared.threads).push(thread.thread().clone());
             watching.push(Watching { node: at + 1, requests, thread });
         }
         Ok(())
@@ -548,6 +561,10 @@ struct Watch {
     on_lost: OnLost,
     /// The number of losses that were sent to this node.
     losses_sent: usize,
+    /// What the node knows of the shared map; `None`: this process has no space.
+    exchange: Option<Exchange>,
+    /// When the node last asked for compare-and-set.
+    asked_at: Option<Instant>,
 }
 
 impl Watch {
@@ -584,7 +601,8 @@ impl Watch {
                 }
                 Err(refused) => return self.lose(&refused, answered),
             }
-            std::thread::park_timeout(ASK_EVERY);
+            let asks = self.asked_at.is_some_and(|at| at.elapsed() < ASK_OFTEN_FOR);
+            std::thread::park_timeout(if asks { ASK_OFTEN } else { ASK_EVERY });
         }
     }
 
@@ -607,10 +625,26 @@ impl Watch {
             .map(|(node, loss)| (*node, loss.why.clone()))
             .collect();
         self.losses_sent += losses.len();
-        let asked = json!({"lost": losses, "lease_ms": self.lease.as_millis() as u64});
+        let mut asked = json!({"lost": losses, "lease_ms": self.lease.as_millis() as u64});
+        self.exchange.iter_mut().for_each(|exchange| exchange.ask(&mut asked));
         let (answer, failures) = self.talk.ask(what, asked, &[])?;
         self.take(&answer, &failures);
-        Ok((answer, !failures.is_empty()))
+        let has_decided = self.take_map(&answer);
+        Ok((answer, has_decided || !failures.is_empty()))
+    }
+
+    /// Takes what the node says about the shared map; returns whether it waits for decisions.
+    fn take_map(&mut self, answer: &Value) -> bool {
+        let Some(exchange) = &mut self.exchange else { return false };
+        let Came { values, asks } = exchange.answered(answer);
+        if asks > 0 {
+            self.asked_at = Some(Instant::now());
+        }
+        if values > 0 {
+            // The other nodes get the values at once.
+            locked(&self.shared.threads).iter().for_each(Thread::unpark);
+        }
+        exchange.has_decided()
     }
 
     /// The session cannot go on with both ends of a link that does not reach node `one.node` from node

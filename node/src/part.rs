@@ -25,6 +25,7 @@ use crate::certificates::Certificates;
 use crate::channel::{BLOB_MAX, Channel, Refused, unhex};
 use crate::fabric::Fabric;
 use crate::placement::Placement;
+use crate::shared_map::Exchange;
 
 /// The most failed records in one answer.
 const FAILURES_MAX: usize = 1000;
@@ -100,6 +101,8 @@ struct Part {
     fabric: Arc<Fabric>,
     runtime: Option<Runtime>,
     space: Space,
+    /// What the process that began the session knows of the shared map.
+    exchange: Exchange,
     keep: bool,
     /// The network whose parts run here, and its boxes.
     program: Program,
@@ -183,6 +186,9 @@ impl Part {
         };
         let space = space(asked, &format!("{}@{name}", program.network.name()))?;
         fabric.declare(Some(&space)).map_err(Error::run)?;
+        // Before libraries are loaded, because their boxes may write values.
+        let shared_map = space.shared_map().map_err(Error::run_of)?;
+        shared_map.join(here, fabric.names());
         let runtime = runtime(asked, &space)?;
         let crash_watch = CrashWatch::new(space.path())
             .map_err(|error| Error::run("cannot watch for crashes of boxes").because(error))?;
@@ -201,6 +207,7 @@ impl Part {
             fabric,
             runtime: Some(runtime),
             space,
+            exchange: Exchange::new(shared_map, 0),
             keep: is("keep"),
             program,
             map,
@@ -221,8 +228,10 @@ impl Part {
             self.fabric.lose(node, why.unwrap_or("it is lost"));
         }
         self.fabric.look();
+        self.exchange.asked(asked);
         match what {
             "meet" => {
+                self.exchange.meet();
                 self.fabric.meet(&texts(&asked["addresses"]));
                 Ok((json!({}), Vec::new()))
             }
@@ -318,6 +327,8 @@ impl Part {
         {
             answer["ended"] = joining.join().unwrap_or_else(|_| json!({"broken": "its runtime panicked"}));
         }
+        // After it is known whether all tasks have ended, so the last answer has all that boxes wrote.
+        self.exchange.answer(&mut answer);
         (answer, blob)
     }
 

@@ -162,21 +162,73 @@ pub(crate) struct CommandAnswered<'a> {
     pub(crate) answer: &'a str,
 }
 
-/// The element of the space's own events; made with the first event.
+/// A value of the shared map was written, by a box of the process or by a command to it. Compare-and-set is
+/// recorded by the process that decides it, whichever process asked.
+#[derive(Kind)]
+#[kind(name = "map.written")]
+pub(crate) struct MapWritten<'a> {
+    /// The key.
+    pub(crate) key: NameRef,
+    /// Whether the value was written by compare-and-set.
+    pub(crate) compared: bool,
+    /// The process of the session whose box or user wrote the value.
+    pub(crate) node: NameRef,
+    /// The system's number of the process that wrote the value.
+    pub(crate) pid: u32,
+    /// The user that wrote the value.
+    pub(crate) user: u32,
+    /// The time of the stamp: microseconds since 1970, and in the low 12 bits a count.
+    pub(crate) stamp: u64,
+    /// The former value.
+    pub(crate) old: &'a str,
+    /// The value.
+    pub(crate) new: &'a str,
+    /// `box`, or the name of the tool that wrote the value.
+    pub(crate) tool: &'a str,
+}
+
+/// A value of the shared map came from another process of the session, and took the place of an earlier one.
+#[derive(Kind)]
+#[kind(name = "map.received")]
+pub(crate) struct MapReceived<'a> {
+    /// The key.
+    pub(crate) key: NameRef,
+    /// The process of the session whose box or user wrote the value.
+    pub(crate) node: NameRef,
+    /// The time of the stamp: microseconds since 1970, and in the low 12 bits a count.
+    pub(crate) stamp: u64,
+    /// The former value.
+    pub(crate) old: &'a str,
+    /// The value.
+    pub(crate) new: &'a str,
+}
+
+/// The element of events that are recorded under a lock; made with the first event.
 #[derive(Debug)]
 pub(crate) struct Audit {
     ring: Ring,
     declared: Arc<Declared>,
     number: u32,
     clock: Clock,
+    block_bytes: usize,
 }
 
 impl Audit {
     pub(crate) fn new(identity: &Identity, elements: &mut Elements, name: NameRef) -> Result<Audit, Error> {
-        let (mut ring, declared, number) =
-            elements.take(identity, Wanted { options: ELEMENT, directory: 0 })?;
+        Audit::with(ELEMENT, identity, elements, name)
+    }
+
+    /// Makes an element of this size and policy.
+    pub(crate) fn with(
+        options: ElementOptions,
+        identity: &Identity,
+        elements: &mut Elements,
+        name: NameRef,
+    ) -> Result<Audit, Error> {
+        let block_bytes = options.block_bytes;
+        let (mut ring, declared, number) = elements.take(identity, Wanted { options, directory: 0 })?;
         ring.take_over(Owner { number, thread: crate::process::thread_id(), name });
-        Ok(Audit { ring, declared, number, clock: identity.clock })
+        Ok(Audit { ring, declared, number, clock: identity.clock, block_bytes })
     }
 
     pub(crate) fn number(&self) -> u32 {
@@ -184,7 +236,7 @@ impl Audit {
     }
 
     pub(crate) fn emit<K: Kind>(&mut self, event: &K) -> Result<(), Error> {
-        let kind: KindId<K> = self.declared.declare(self.number, ELEMENT.block_bytes)?;
+        let kind: KindId<K> = self.declared.declare(self.number, self.block_bytes)?;
         self.ring.emit(self.clock.now_in_halves(), 0, kind, event);
         Ok(())
     }

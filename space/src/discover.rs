@@ -267,6 +267,6 @@ fn belongs_to_space(name: &str) -> bool {
     numbered
         || matches!(
             name,
-            "settings" | "mailbox" | "probes" | "segments" | "tuner.lock" | "tuner.pins" | "pictures"
+            "settings" | "mailbox" | "map" | "probes" | "segments" | "tuner.lock" | "tuner.pins" | "pictures"
         )
 }

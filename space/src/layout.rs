@@ -376,6 +376,48 @@ pub mod mailbox {
     pub const FAILED: u64 = 4;
 }
 
+/// `map`: one page of header (magic, version, the number of keys), then a slot for each key of the shared map.
+/// Only the process writes this file.
+pub mod shared_map {
+    /// Magic.
+    pub const MAGIC_VALUE: u64 = u64::from_le_bytes(*b"thalwegK");
+    /// The number of keys; release. Starts a line.
+    pub const KEYS: usize = 64;
+    /// The offset of the slots.
+    pub const SLOTS: usize = super::PAGE;
+    /// Bytes of a slot.
+    pub const SLOT_BYTES: usize = 448;
+    /// The number of slots.
+    pub const SLOT_COUNT: usize = 256;
+    /// In a slot, the value: an integer, the bits of a float, or the length of a text.
+    pub const VALUE: usize = 0;
+    /// In a slot, a version that is odd while the slot is being written.
+    pub const SLOT_VERSION: usize = VALUE + 8;
+    /// In a slot, the time of the value's stamp; 0: the value is the initial one.
+    pub const TIME: usize = SLOT_VERSION + 8;
+    /// In a slot, the process of the session that gave the stamp (low half), and the one whose box or user
+    /// wrote the value (high half).
+    pub const WRITER: usize = TIME + 8;
+    /// In a slot, the type of the value: 1 integer, 2 float, 3 text.
+    pub const TYPE: usize = WRITER + 8;
+    /// In a slot, the initial value, as [`VALUE`].
+    pub const INITIAL: usize = TYPE + 8;
+    /// In a slot, the bytes of a text. Starts a line.
+    pub const TEXT: usize = 64;
+    /// The most bytes of a text.
+    pub const TEXT_BYTES: usize = 64;
+    /// In a slot, the bytes of an initial text.
+    pub const INITIAL_TEXT: usize = TEXT + TEXT_BYTES;
+    /// In a slot, the key: length as a word, then bytes.
+    pub const KEY: usize = INITIAL_TEXT + TEXT_BYTES;
+    /// The most bytes of a key.
+    pub const KEY_BYTES: usize = 56;
+    /// In a slot, what the key is for: length as a word, then bytes.
+    pub const DOC: usize = KEY + 8 + KEY_BYTES;
+    /// The most bytes of what a key is for.
+    pub const DOC_BYTES: usize = SLOT_BYTES - DOC - 8;
+}
+
 /// `live.N`: one page of header (magic, version, rows), then rows.
 pub mod live {
     /// Magic.
@@ -425,5 +467,7 @@ const _: () = {
     assert!(block::BYTES_MIN >= block::HEADER + 8 * event::OWNER_WORDS + 64);
     assert!(block::HEADER == 32);
     assert!(settings::LEASE_STATE + 8 == settings::CELL_BYTES);
+    assert!(shared_map::INITIAL + 8 <= shared_map::TEXT);
+    assert!(shared_map::DOC_BYTES == 184);
     assert!(live::CELLS + 8 * live::CELL_COUNT <= live::ROW_BYTES);
 };

@@ -55,6 +55,7 @@ mod session;
 #[allow(unsafe_code)]
 mod setting;
 mod shared;
+pub mod shared_map;
 #[allow(unsafe_code)]
 mod signal;
 mod space;
@@ -73,6 +74,7 @@ pub use options::{ElementOptions, SpaceOptions};
 pub use probe::Probe;
 pub use row::{Row, RowKind, RowSpec};
 pub use setting::{Adoption, Affects, Changes, Setting, SettingSpec, Undo};
+pub use shared_map::{MapKey, MapType, MapValue, SharedMap};
 pub use signal::SignalWriter;
 pub use space::{Site, Space};
 pub use tunable::Tunable;

@@ -16,6 +16,7 @@ use crate::mailbox::Command;
 use crate::options::ElementOptions;
 use crate::probe::Probes;
 use crate::setting::{Setting, Settings};
+use crate::shared_map::state::MapState;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -44,6 +45,8 @@ pub(crate) struct Shared {
     /// The writer that records the space's own events. The lock of `audit` is taken after the lock of `cold`
     /// and before that of `elements`.
     audit: Mutex<Option<Audit>>,
+    /// The shared map, once the process has one.
+    pub(crate) map: Mutex<Option<Arc<MapState>>>,
 }
 
 /// Rarely used data, protected by one lock.
@@ -118,6 +121,7 @@ impl Shared {
             cold: Mutex::new(cold),
             elements: Mutex::new(Elements::default()),
             audit: Mutex::new(None),
+            map: Mutex::new(None),
         }
     }
 

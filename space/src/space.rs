@@ -20,6 +20,7 @@ use crate::row::{Row, RowKind};
 use crate::session::Manifest;
 use crate::setting::{Changes, Setting, SettingSpec, Settings};
 use crate::shared::{Cold, Shared};
+use crate::shared_map::SharedMap;
 use crate::writer::Writer;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -244,6 +245,15 @@ impl Space {
     pub fn mailbox(&self) -> Result<Mailbox, Error> {
         self.shared.identity.check_fork()?;
         Mailbox::create(self.shared.clone())
+    }
+
+    /// The copy of the session's [shared map](crate::shared_map) in this process; made by the first call.
+    ///
+    /// # Errors
+    /// Fails when the file system is full, or this process is a fork of the one that made the space.
+    pub fn shared_map(&self) -> Result<SharedMap, Error> {
+        self.shared.identity.check_fork()?;
+        SharedMap::of(&self.shared)
     }
 
     /// Records a command that this process has carried out by itself, and its result, as the commands of other

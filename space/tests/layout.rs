@@ -10,7 +10,8 @@ use support::{Seen, options, read_events, skip};
 use thalweg_space::archive::Archiver;
 use thalweg_space::kind::FieldType;
 use thalweg_space::layout::{
-    self, block, catalog, element, event, identity, latest, link, live, mailbox, pool, settings, switches,
+    self, block, catalog, element, event, identity, latest, link, live, mailbox, pool, settings, shared_map,
+    switches,
 };
 use thalweg_space::reader::{Item, SpaceReader};
 use thalweg_space::{Kind, KindEnum, NameRef, Policy, SettingSpec, Site, SiteRef, Space, SpaceOptions};
@@ -101,6 +102,18 @@ fn offsets() -> Vec<(&'static str, &'static str, usize)> {
         ("slot", "abandoned", mailbox::ABANDONED),
         ("slot", "command", mailbox::COMMAND),
         ("slot", "answer", mailbox::ANSWER),
+        ("map", "keys", shared_map::KEYS),
+        ("map", "slots", shared_map::SLOTS),
+        ("key", "value", shared_map::VALUE),
+        ("key", "slot version", shared_map::SLOT_VERSION),
+        ("key", "time", shared_map::TIME),
+        ("key", "writer", shared_map::WRITER),
+        ("key", "type", shared_map::TYPE),
+        ("key", "initial", shared_map::INITIAL),
+        ("key", "text", shared_map::TEXT),
+        ("key", "initial text", shared_map::INITIAL_TEXT),
+        ("key", "name", shared_map::KEY),
+        ("key", "doc", shared_map::DOC),
         ("switches", "words", switches::WORDS),
         ("live", "rows", live::ROWS),
         ("row", "tag", live::TAG),
@@ -139,6 +152,9 @@ fn the_drawing_is_true() {
         ("slots of a mailbox", mailbox::SLOT_COUNT),
         ("bytes of a slot", mailbox::SLOT_BYTES),
         ("bytes of a command", mailbox::COMMAND_ROOM),
+        ("keys of the shared map", shared_map::SLOT_COUNT),
+        ("bytes of a key's slot", shared_map::SLOT_BYTES),
+        ("bytes of a key's text", shared_map::TEXT_BYTES),
         ("bytes of a row", live::ROW_BYTES),
         ("cells of a row", live::CELL_COUNT),
         ("rows of the first chunk", live::CHUNK_ROWS_FIRST),

@@ -255,7 +255,7 @@ fn a_library_is_inspected() {
         command.arg("inspect").args(json.then_some("--json")).arg(path).output().unwrap()
     };
     let printed = String::from_utf8(inspect(&library, false).stdout).unwrap();
-    assert!(printed.contains("box interface 6, 3 boxes\n  box count_to ((<last>) -> (<n>))\n"), "{printed}");
+    assert!(printed.contains("box interface 7, 3 boxes\n  box count_to ((<last>) -> (<n>))\n"), "{printed}");
     let printed = String::from_utf8(inspect(&library, true).stdout).unwrap();
     let first: serde_json::Value = serde_json::from_str(printed.lines().next().unwrap()).unwrap();
     assert_eq!(first["signature"], "(<last>) -> (<n>)");
@@ -307,7 +307,7 @@ fn a_library_is_inspected() {
              return &none; }}\n"
         )
     };
-    let (empty, old) = (compiled("empty", table(6)), compiled("old", table(5)));
+    let (empty, old) = (compiled("empty", table(7)), compiled("old", table(6)));
     let text = folder.path().join("libtext.so");
     std::fs::write(&text, "no library").unwrap();
     for (path, why) in [
@@ -315,7 +315,7 @@ fn a_library_is_inspected() {
         (text.as_path(), "it does not begin as an ELF file does"),
         (Path::new("/dev/zero"), "it is no regular file"),
         (empty.as_path(), "it has no boxes"),
-        (old.as_path(), "it was built for an older box interface (5; this program has 6)"),
+        (old.as_path(), "it was built for an older box interface (6; this program has 7)"),
         (Path::new("libwords.so"), "cannot find the box library libwords.so"),
         (Path::new("/no/such.so"), "No such file"),
         (folder.path(), "it is a directory"),

@@ -1,6 +1,6 @@
 //! `cargo xtask bench`: builds the workspace of the benchmarks, rivals included, and runs it with the same
-//! arguments; the groups `nodes`, `tune` and `view` are measured here, and `attach` by the benchmark of the
-//! crate `attach`.
+//! arguments; the groups `nodes`, `tune` and `view` are measured here, and `attach` and `map` by
+//! benchmarks of the crates `attach` and `net`.
 
 use crate::{noded, process, tuned, viewed};
 use anyhow::{Context, Result, bail};
@@ -18,6 +18,11 @@ pub(crate) fn run(mut arguments: lexopt::Parser) -> Result<ExitCode> {
         };
     }
     process::require_c_compiler()?;
+    if group.as_deref().is_some_and(|group| group == "map") {
+        let mut bench = process::cargo();
+        process::run(bench.args(["bench", "--locked", "-p", "thalweg-net", "--bench", "map"]))?;
+        return Ok(ExitCode::SUCCESS);
+    }
     if group.as_deref().is_some_and(|group| group == "attach") {
         let mut bench = process::cargo();
         process::run(bench.args(["bench", "--locked", "-p", "thalweg-attach", "--bench", "attach"]))?;

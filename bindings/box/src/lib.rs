@@ -38,11 +38,12 @@
 //! ```
 //!
 //! A library may share [parameters](Parameter) with the programs that observe the network, write
-//! [events](EventKind) of its own, and run a function before the first and after the last call of a box:
+//! [events](EventKind) of its own, share [values](MapKey) with the boxes of all nodes of a run, and run a function before the first and after the last call of a box:
 //!
 //! ```
-//! use thalweg_box::{EventField, EventKind, Out, Parameter};
+//! use thalweg_box::{EventField, EventKind, MapKey, Out, Parameter};
 //!
+//! static LOUDEST: MapKey<i64> = MapKey::integer(c"loudest", c"The loudest sample of all nodes", 0);
 //! static GAIN: Parameter = Parameter::new(c"gain", c"percent", c"How loud it is", 0..=400, 100);
 //! static CLIPPED: EventKind =
 //!     EventKind::new(c"clipped", c"A sample was too loud", &[EventField::integer(c"sample", c"")]);
@@ -53,12 +54,16 @@
 //!
 //! fn close() {}
 //!
-//! fn scale(sample: i64, out: &mut Out) {
+//! fn scale(sample: i64, out: &mut Out) -> Result<(), String> {
 //!     let scaled = sample * GAIN.get() as i64 / 100;
 //!     if scaled.abs() > 32767 {
 //!         CLIPPED.write([scaled.into()]);
 //!     }
+//!     if scaled > LOUDEST.get() {
+//!         LOUDEST.update(|loudest| loudest.max(scaled))?;
+//!     }
 //!     out.emit((scaled.clamp(-32768, 32767),));
+//!     Ok(())
 //! }
 //!
 //! thalweg_box::library! {
@@ -66,6 +71,7 @@
 //!     finish close;
 //!     parameters GAIN;
 //!     events CLIPPED;
+//!     map LOUDEST;
 //!     "box scale ((sample) -> (sample))" => scale,
 //! }
 //! # fn main() {}
@@ -84,6 +90,7 @@ pub use abi::entry::{
 };
 pub use abi::event::{EventField, EventKind, Word};
 pub use abi::heap::{Bytes, Opaque, Text};
+pub use abi::map_key::{MAP_TEXT_BYTES_MAX, MapKey, MapTyped, RawMapKey};
 pub use abi::parameter::Parameter;
 pub use value::{Argument, Mismatch, Tuple, Value};
 
@@ -91,7 +98,8 @@ pub use value::{Argument, Mismatch, Tuple, Value};
 ///
 /// A function that waits (files, sockets, time) is marked `blocking`: `"box load ((name) -> (data))" =>
 /// blocking load,`. The boxes may be preceded by these lines, each at most once and in this order: `init
-/// FUNCTION;` (may fail by an `Err`), `finish FUNCTION;`, `parameters STATIC, …;`, `events STATIC, …;`.
+/// FUNCTION;` (may fail by an `Err`), `finish FUNCTION;`, `parameters STATIC, …;`, `events STATIC, …;`,
+/// `map STATIC, …;`.
 #[macro_export]
 macro_rules! library {
     (
@@ -99,6 +107,7 @@ macro_rules! library {
         $(finish $finish:path;)?
         $(parameters $($parameter:path),+ $(,)?;)?
         $(events $($event:path),+ $(,)?;)?
+        $(map $($key:path),+ $(,)?;)?
         $($signature:literal => $($function:ident)+),* $(,)?
     ) => {
         /// The boxes of this library, for its own tests and for programs that link it.
@@ -123,6 +132,10 @@ macro_rules! library {
                     $(.events({
                         static EVENTS: &[&$crate::EventKind] = &[$(&$event),+];
                         EVENTS
+                    }))?
+                    $(.map_keys({
+                        static KEYS: &[&$crate::RawMapKey] = &[$($crate::MapKey::raw(&$key)),+];
+                        KEYS
                     }))?
                     .leak()
             })

@@ -19,6 +19,7 @@ use thalweg_net::{Boxes, CALLS_MAX, Loading, Network, Running};
 use thalweg_space::Space;
 use thalweg_space::mailbox::{Mailbox, Received};
 
+use super::map_writes::{self, is_about_map};
 use super::moves::answer_move;
 use super::notes::{Notes, is_note};
 use super::rest::RestEvents;
@@ -126,6 +127,9 @@ impl Control {
     ) -> Result<(), thalweg_space::Error> {
         if is_note(received.command()) {
             return self.notes.answer(received);
+        }
+        if is_about_map(received.command()) {
+            return map_writes::answer(&self.space, received);
         }
         let command = match RunCommand::read(received.command()) {
             Ok(RunCommand::Move { task, to }) => {

@@ -14,6 +14,7 @@ mod failures;
 mod folder;
 mod keeping;
 mod letters;
+mod map_writes;
 mod moves;
 mod notes;
 mod places;

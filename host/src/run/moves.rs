@@ -1,5 +1,5 @@
-//! Moves of tasks (`thalweg set task/17.worker 1`), which every run accepts through its mailbox; the other
-//! commands of a run under control are in [`super::control`].
+//! Moves of tasks (`thalweg set task/17.worker 1`) and writes of the shared map, which every run accepts
+//! through its mailbox; the other commands of a run under control are in [`super::control`].
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,6 +10,7 @@ use thalweg_exec::{Placement, TaskId, TaskMover};
 use thalweg_space::mailbox::{Mailbox, Received};
 use thalweg_space::{Command, Space};
 
+use super::map_writes::{self, is_about_map};
 use super::notes::{Notes, is_note};
 use crate::command::RunCommand;
 use crate::error::{Error, chain};
@@ -44,7 +45,7 @@ impl Answering {
                 // Ending a lease fails only if the space was removed, and then no setting exists that would
                 // have to be restored.
                 let _ = space.see_to_leases();
-                answer_all(&mut mailbox, &mover, &mut notes);
+                answer_all(&mut mailbox, &mover, &mut notes, &space);
                 thread::park_timeout(LOOK_EVERY);
             }
         };
@@ -67,8 +68,12 @@ impl Drop for Answering {
 
 /// Answers all commands. If the event of a command cannot be written, the run continues, because the
 /// command's sender got its answer nevertheless.
-fn answer_all(mailbox: &mut Mailbox, mover: &TaskMover, notes: &mut Notes) {
+fn answer_all(mailbox: &mut Mailbox, mover: &TaskMover, notes: &mut Notes, space: &Space) {
     while let Ok(Some(received)) = mailbox.poll() {
+        if is_about_map(received.command()) {
+            let _ = map_writes::answer(space, received);
+            continue;
+        }
         let _ = answer(received, mover, notes);
     }
 }
@@ -87,7 +92,7 @@ fn answer(received: Received, mover: &TaskMover, notes: &mut Notes) -> Result<()
     }
     let Command { target, name, .. } = received.command();
     let why = format!(
-        "this run takes only moves of tasks, not `{name}` for `{target}`: it was not started by `thalweg run --control`"
+        "this run takes only moves of tasks and values of the shared map, not `{name}` for `{target}`: it was not started by `thalweg run --control`"
     );
     received.failed(&why)
 }

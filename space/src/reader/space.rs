@@ -15,6 +15,7 @@ use crate::kind::{NameRef, SiteRef};
 use crate::layout::{identity, settings};
 use crate::lease::{self, Lease, Terms};
 use crate::setting::{Adoption, Affects, Undo, check_range};
+use crate::shared_map::MapView;
 use std::collections::HashMap;
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -275,6 +276,14 @@ impl SpaceReader {
     pub fn called(mut self, tool: &str) -> SpaceReader {
         self.tool = tool.to_string();
         self
+    }
+
+    /// The keys of the [shared map](crate::shared_map) with their values in this process's copy.
+    ///
+    /// # Errors
+    /// Fails when the file is damaged, or cannot be read.
+    pub fn shared_map(&self) -> Result<Vec<MapView>, Error> {
+        crate::shared_map::read_slots(&self.path.join("map"))
     }
 
     /// Changes the setting `name`, which the observed process adopts at its next safe point; or, named as in

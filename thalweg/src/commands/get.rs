@@ -1,12 +1,13 @@
-//! `thalweg get`: show settings of a run.
+//! `thalweg get`: show settings of a run, and the values of its shared map.
 
 use serde_json::json;
 use thalweg_glob::Glob;
-use thalweg_host::LiveRun;
 use thalweg_host::settings::{range, written};
 use thalweg_host::spaces::{self, nearest};
+use thalweg_host::{Error, LiveRun, MAP_PREFIX};
 use thalweg_space::reader::SettingView;
-use thalweg_space::{Adoption, Affects, Undo};
+use thalweg_space::shared_map::MapView;
+use thalweg_space::{Adoption, Affects, MapValue, Undo};
 
 use crate::Terminal;
 use crate::failure::Failure;
@@ -20,6 +21,8 @@ Examples:
   thalweg get
   # those of process 4242 that begin with exec.
   thalweg get 4242 'exec.*'
+  # the shared map of a run over nodes, by its session
+  thalweg get des-nodes-4242 'map.*'
   # one setting of the newest run
   thalweg get monitor.mode";
 
@@ -27,8 +30,8 @@ Examples:
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES, override_usage = "thalweg get [OPTIONS] [SPACE] [PATTERN]")]
 pub(crate) struct Arguments {
-    /// A space (as in `thalweg report`; the newest if omitted), and a pattern of names, where `*` stands for
-    /// any characters but `/`, `**` for any, `?` for one.
+    /// A space or the session of a run over nodes (as in `thalweg report`; the newest space if omitted), and
+    /// a pattern of names, where `*` stands for any characters but `/`, `**` for any, `?` for one.
     #[arg(value_name = "[SPACE] [PATTERN]", num_args = 0..=2)]
     space_and_pattern: Vec<String>,
     /// Print one JSON object a line.
@@ -46,16 +49,22 @@ pub(crate) fn main(arguments: Arguments, terminal: Terminal) -> Result<(), Failu
         .iter()
         .filter(|setting| pattern.as_ref().is_none_or(|pattern| pattern.matches(&setting.name)))
         .collect();
-    if shown.is_empty() {
-        return Err(nothing(wanted.as_deref().unwrap_or("*"), &settings, run.path()));
+    let map = run.shared_map()?;
+    let is_key = |key: &&MapView| {
+        pattern.as_ref().is_none_or(|pattern| pattern.matches(&format!("{MAP_PREFIX}{}", key.key)))
+    };
+    let keys: Vec<&MapView> = map.iter().filter(is_key).collect();
+    if shown.is_empty() && keys.is_empty() {
+        return Err(nothing(wanted.as_deref().unwrap_or("*"), (&settings, &map), run.path()));
     }
     let mut output = Output::shaped(terminal, &arguments.shape);
     if arguments.json {
-        for setting in shown {
-            output.line(&object(setting).to_string())?;
+        let keys = keys.into_iter().map(key_object);
+        for object in shown.into_iter().map(object).chain(keys) {
+            output.line(&object.to_string())?;
         }
     } else {
-        output.table(&table(&shown))?;
+        output.table(&table(&shown, &keys))?;
     }
     output.flush()
 }
@@ -63,26 +72,55 @@ pub(crate) fn main(arguments: Arguments, terminal: Terminal) -> Result<(), Failu
 /// Splits the arguments: a single argument is a space if a space of that name exists, else a pattern.
 fn split(arguments: &[String]) -> Result<(LiveRun, Option<String>), Failure> {
     Ok(match arguments {
-        [] => (LiveRun::find(None)?, None),
+        [] => (run_of(None)?, None),
+        [one] if spaces::session(Some(one))?.is_some() => (run_of(Some(one))?, None),
         [one] => match spaces::find(Some(one)) {
             Ok(path) => (LiveRun::open(&path)?, None),
-            Err(_) if !one.contains('/') => (LiveRun::find(None)?, Some(one.clone())),
+            Err(_) if !one.contains('/') => (run_of(None)?, Some(one.clone())),
             Err(error) => return Err(error.into()),
         },
-        [space, pattern, ..] => (LiveRun::find(Some(space))?, Some(pattern.clone())),
+        [space, pattern, ..] => (run_of(Some(space))?, Some(pattern.clone())),
     })
 }
 
-fn nothing(wanted: &str, settings: &[SettingView], path: &std::path::Path) -> Failure {
+/// The run of this name, or the newest; of a session, and of a run over nodes whose part is the newest space,
+/// the process that began it.
+pub(crate) fn run_of(name: Option<&str>) -> Result<LiveRun, Failure> {
+    let session = match spaces::session(name)? {
+        Some(session) => session,
+        None => {
+            let run = LiveRun::find(name)?;
+            match run.whole().filter(|_| name.is_none()) {
+                Some(session) => session,
+                None => return Ok(run),
+            }
+        }
+    };
+    let mut runs = LiveRun::of_session(&session)?;
+    runs.retain(|(called, _)| !spaces::is_part(called));
+    match (runs.pop(), runs.len()) {
+        (Some((_, run)), 0) => Ok(run),
+        (None, _) => Err(Failure::Usage(format!("no process of the session {} runs", session.display()))),
+        // Programs that joined a session by themselves have settings of their own.
+        _ => Err(Error::usage(format!(
+            "the session {} has several processes: give one of their spaces, which `thalweg ls` lists",
+            session.display()
+        ))
+        .into()),
+    }
+}
+
+fn nothing(wanted: &str, (settings, map): (&[SettingView], &[MapView]), path: &std::path::Path) -> Failure {
+    let keys: Vec<String> = map.iter().map(|key| format!("{MAP_PREFIX}{}", key.key)).collect();
     let names = settings.iter().map(|setting| setting.name.as_str());
-    let hint = nearest(wanted, names).map_or_else(
+    let hint = nearest(wanted, names.chain(keys.iter().map(String::as_str))).map_or_else(
         || "`thalweg get` without a pattern lists all".to_owned(),
         |near| format!("did you mean `{near}`?"),
     );
     Failure::Usage(format!("no setting of {} matches `{wanted}`: {hint}", path.display()))
 }
 
-fn table(settings: &[&SettingView]) -> Table {
+fn table(settings: &[&SettingView], keys: &[&MapView]) -> Table {
     let mut table = Table::new(&[
         text("SETTING"),
         number("VALUE", 0),
@@ -108,7 +146,38 @@ fn table(settings: &[&SettingView]) -> Table {
         ];
         table.row(cells, setting.value != setting.default);
     }
+    for key in keys {
+        let cells = vec![
+            format!("{MAP_PREFIX}{}", key.key),
+            key.value.to_string(),
+            String::new(),
+            key.initial.to_string(),
+            key.initial.type_of().name().to_owned(),
+            key.doc.clone(),
+            Affects::Box.name().to_owned(),
+            Adoption::AtOnce.name().to_owned(),
+            String::new(),
+        ];
+        table.row(cells, key.value != key.initial);
+    }
     table
+}
+
+fn key_object(key: &MapView) -> serde_json::Value {
+    let value = |value: &MapValue| match value {
+        MapValue::Integer(number) => json!(number),
+        MapValue::Float(number) => json!(number),
+        MapValue::Text(text) => json!(text),
+    };
+    json!({
+        "name": format!("{MAP_PREFIX}{}", key.key),
+        "value": value(&key.value),
+        "type": key.initial.type_of().name(),
+        "default": value(&key.initial),
+        "doc": key.doc,
+        "written_us": key.stamp.microseconds(),
+        "writer": key.writer,
+    })
 }
 
 /// The holder of a lease, its remaining time, and the value to which the setting returns.

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use serde_json::json;
 use thalweg_box::abi::ABI_VERSION;
 use thalweg_box::abi::event::EventSpec;
+use thalweg_box::abi::map_key::{MapInitial, MapKeySpec};
 use thalweg_box::abi::parameter::ParameterSpec;
 use thalweg_host::{Error, libraries};
 use thalweg_net::{Boxes, Loading};
@@ -27,7 +28,7 @@ pub(crate) struct Arguments {
     /// The libraries. The command loads each library, which runs the library's load-time code.
     #[arg(value_name = "LIB", required = true)]
     libraries: Vec<PathBuf>,
-    /// Print one JSON object for each box, parameter and kind of event.
+    /// Print one JSON object for each box, parameter, kind of event and key of the shared map.
     #[arg(long)]
     json: bool,
 }
@@ -38,17 +39,20 @@ pub(crate) fn main(arguments: Arguments, terminal: Terminal) -> Result<(), Failu
         let boxes = libraries::load(std::slice::from_ref(path), Loading::Stays)?;
         let parameters = boxes.parameters().map_err(|error| Error::coded_of("E0904", error))?;
         let events = boxes.events().map_err(|error| Error::coded_of("E0904", error))?;
+        let keys = boxes.map_keys().map_err(|error| Error::coded_of("E0904", error))?;
         let library = path.display().to_string();
         if arguments.json {
             objects(&library, &boxes, &parameters, &events)
                 .into_iter()
+                .chain(keys.iter().map(|key| key_object(&library, key)))
                 .try_for_each(|object| output.line(&object.to_string()))?;
             continue;
         }
         let name = output.styled("1", &library);
         let count = counted(boxes.names().count());
         output.line(&format!("{name}  box interface {ABI_VERSION}, {count}"))?;
-        lines(&boxes, &parameters, &events).into_iter().try_for_each(|line| output.line(&line))?;
+        let lines = lines(&boxes, &parameters, &events).into_iter().chain(keys.iter().map(key_line));
+        lines.into_iter().try_for_each(|line| output.line(&line))?;
     }
     output.flush()
 }
@@ -106,6 +110,28 @@ fn objects(
         })
     });
     boxes.chain(parameters).chain(events).collect()
+}
+
+fn key_line(key: &MapKeySpec) -> String {
+    let (kind, value) = typed(&key.initial);
+    format!("  key map.{} = {value}, {kind}: {}", key.name, key.doc)
+}
+
+fn key_object(library: &str, key: &MapKeySpec) -> serde_json::Value {
+    let (kind, value) = typed(&key.initial);
+    json!({
+        "library": library, "abi": ABI_VERSION, "key": format!("map.{}", key.name), "type": kind,
+        "value": value, "doc": key.doc,
+    })
+}
+
+/// The type of a key's values, and its initial value.
+fn typed(initial: &MapInitial) -> (&'static str, serde_json::Value) {
+    match initial {
+        MapInitial::Integer(number) => ("integer", json!(number)),
+        MapInitial::Float(number) => ("float", json!(number)),
+        MapInitial::Text(text) => ("text", json!(text)),
+    }
 }
 
 fn counted(boxes: usize) -> String {

@@ -1,13 +1,15 @@
-//! `thalweg set`: change a setting of a run, or of all processes of a session, while they run.
+//! `thalweg set`: change a setting of a run, or of all processes of a session, or a value of its shared map,
+//! while they run.
 
 use std::collections::BTreeSet;
 use std::path::Path;
 
 use thalweg_host::settings::written;
-use thalweg_host::{Change, Changed, LiveRun, spaces};
+use thalweg_host::{Change, Changed, LiveRun, MAP_PREFIX, spaces};
 
 use crate::Terminal;
 use crate::commands::control::{Lease, print_result};
+use crate::commands::get;
 use crate::failure::Failure;
 use crate::units::duration;
 
@@ -28,22 +30,38 @@ Examples:
   # puts the former value back after 10 s
   thalweg set exec.quantum 8 --for 10s
   # in each process of a session
-  thalweg set des-nodes-4242 link.encoding lz4";
+  thalweg set des-nodes-4242 link.encoding lz4
+  # a value that boxes of all nodes share
+  thalweg set des-nodes-4242 map.limit 80
+  # only if the value is 80
+  thalweg set map.limit 90 --if 80";
 
 /// The arguments of `thalweg set`.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES, override_usage = "thalweg set [OPTIONS] [SPACE] NAME VALUE")]
 pub(crate) struct Arguments {
     /// A space (as in `thalweg report`; the newest if omitted) or a session, in which each process that has
-    /// the setting is changed; a setting's name (`thalweg get` lists them), a value.
-    #[arg(value_name = "[SPACE] NAME VALUE", num_args = 2..=3, required = true)]
+    /// the setting is changed; the name of a setting or of a key of the shared map (`thalweg get` lists
+    /// them), a value.
+    #[arg(value_name = "[SPACE] NAME VALUE", num_args = 2..=3, required = true, allow_negative_numbers = true)]
     space_name_value: Vec<String>,
+    /// Write a value of the shared map only if its present value is this one.
+    #[arg(long = "if", value_name = "VALUE", allow_hyphen_values = true)]
+    expected: Option<String>,
     #[command(flatten)]
     lease: Lease,
 }
 
 pub(crate) fn main(arguments: Arguments, terminal: Terminal) -> Result<(), Failure> {
     let (space, name, value) = split(&arguments.space_name_value)?;
+    if let Some(key) = name.strip_prefix(MAP_PREFIX) {
+        return of_map(space, (key, value), &arguments, terminal);
+    }
+    if arguments.expected.is_some() {
+        return Err(Failure::Usage(format!(
+            "--if is for values of the shared map (map.KEY), not for `{name}`"
+        )));
+    }
     if let Some(session) = spaces::session(space)? {
         return of_session(&session, name, value, &arguments.lease, terminal);
     }
@@ -51,6 +69,23 @@ pub(crate) fn main(arguments: Arguments, terminal: Terminal) -> Result<(), Failu
     let terms = arguments.lease.terms();
     let text = change_text(&run.change(name, value, terms)?, name);
     print_result(&arguments.lease.with_time(text), terminal)
+}
+
+/// Writes a value of a run's shared map.
+fn of_map(
+    space: Option<&str>,
+    (key, value): (&str, &str),
+    arguments: &Arguments,
+    terminal: Terminal,
+) -> Result<(), Failure> {
+    if arguments.lease.lasts.is_some() {
+        return Err(Failure::Usage(
+            "--for is for settings: a value of the shared map has no lease".to_owned(),
+        ));
+    }
+    let run = get::run_of(space)?.called("thalweg set");
+    let old = run.write_map(key, value, arguments.expected.as_deref())?;
+    print_result(&format!("{MAP_PREFIX}{key} = {value} (was {old})"), terminal)
 }
 
 /// Changes the setting in each live process of a session that has it.

@@ -1,8 +1,8 @@
 //! The types that cross the boundary of a box library, and the only unsafe code of this crate.
 //!
-//! Five things cross: [`heap`] values and [arrays](mod@array) (counted blocks with a function that frees
-//! them), calls of boxes ([`entry`]), [parameters](parameter) and [events](event), and the table of a library
-//! ([`LibraryTable`]). All these types are `repr(C)`; both sides need not be built by the same compiler, but
+//! Six things cross: [`heap`] values and [arrays](mod@array) (counted blocks with a function that frees
+//! them), calls of boxes ([`entry`]), [parameters](parameter), [events](event), [keys](map_key) of the shared
+//! map, and the table of a library ([`LibraryTable`]). All these types are `repr(C)`; both sides need not be built by the same compiler, but
 //! must have the same [`ABI_VERSION`].
 
 pub mod array;
@@ -11,18 +11,20 @@ pub mod event;
 pub mod fault;
 pub mod heap;
 pub mod kept;
+pub mod map_key;
 pub mod owner;
 pub mod parameter;
 
 use entry::{BoxEntry, Desk, Out, Status};
 use event::EventKind;
 use fault::LibraryFault;
+use map_key::RawMapKey;
 use owner::{Owner, OwnerCell};
 use parameter::Parameter;
 use std::sync::atomic::Ordering;
 
 /// The version of everything in this module. A library built for another version is refused when loaded.
-pub const ABI_VERSION: u32 = 6;
+pub const ABI_VERSION: u32 = 7;
 
 /// First word of a [`LibraryTable`]: the bytes `thalwegB`.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"thalwegB");
@@ -49,9 +51,11 @@ pub struct LibraryTable {
     finish: Option<unsafe extern "C" fn()>,
     /// The cell in which the library keeps its owner.
     owner: *const OwnerCell,
+    map_keys: *const *const RawMapKey,
+    map_key_count: u64,
 }
 
-const _: () = assert!(size_of::<LibraryTable>() == 72);
+const _: () = assert!(size_of::<LibraryTable>() == 88);
 
 // SAFETY: a table is immutable after it was made, and the data that it refers to are Sync.
 unsafe impl Sync for LibraryTable {}
@@ -83,6 +87,8 @@ impl LibraryParts {
             init: None,
             finish: None,
             owner: &raw const owner::OWNER,
+            map_keys: std::ptr::null(),
+            map_key_count: 0,
         })
     }
 
@@ -103,6 +109,11 @@ impl LibraryParts {
 
     pub fn events(mut self, all: &'static [&'static EventKind]) -> LibraryParts {
         (self.0.events, self.0.event_count) = (all.as_ptr().cast(), all.len() as u32);
+        self
+    }
+
+    pub fn map_keys(mut self, all: &'static [&'static RawMapKey]) -> LibraryParts {
+        (self.0.map_keys, self.0.map_key_count) = (all.as_ptr().cast(), all.len() as u64);
         self
     }
 
@@ -162,6 +173,13 @@ impl LibraryTable {
     pub fn events(&self) -> impl Iterator<Item = &EventKind> {
         // SAFETY: as in `boxes`; each pointer points to a kind.
         unsafe { listed(self.events, self.event_count).iter().map(|kind| &**kind) }
+    }
+
+    /// The library's keys of the shared map.
+    pub fn map_keys(&self) -> impl Iterator<Item = &RawMapKey> {
+        let count = u32::try_from(self.map_key_count).unwrap_or(u32::MAX);
+        // SAFETY: as in `boxes`; each pointer points to a key.
+        unsafe { listed(self.map_keys, count).iter().map(|key| &**key) }
     }
 
     /// Makes the library count its values with `owner`. Must be called before any other function of the

@@ -219,6 +219,64 @@ public final class Kinds {
         public static final int TYPE_ANSWER = Layout.FIELD_STR;
     }
 
+    /** A value of the shared map was written, by a box of the process or by a command to it. Compare-and-set is recorded by the process that decides it, whichever process asked. */
+    public static final class MapWritten {
+        private MapWritten() {}
+        public static final String NAME = "map.written";
+        public static final long HASH = 0xfab1d7127aed6a4fL;
+        public static final int WORDS = 7;
+        /** The key. */
+        public static final int AT_KEY = 0;
+        public static final int TYPE_KEY = Layout.FIELD_NAME;
+        /** Whether the value was written by compare-and-set. */
+        public static final int AT_COMPARED = 8;
+        public static final int TYPE_COMPARED = Layout.FIELD_BOOL;
+        /** The process of the session whose box or user wrote the value. */
+        public static final int AT_NODE = 16;
+        public static final int TYPE_NODE = Layout.FIELD_NAME;
+        /** The system's number of the process that wrote the value. */
+        public static final int AT_PID = 24;
+        public static final int TYPE_PID = Layout.FIELD_U32;
+        /** The user that wrote the value. */
+        public static final int AT_USER = 28;
+        public static final int TYPE_USER = Layout.FIELD_U32;
+        /** The time of the stamp: microseconds since 1970, and in the low 12 bits a count. */
+        public static final int AT_STAMP = 32;
+        public static final int TYPE_STAMP = Layout.FIELD_U64;
+        /** The former value. */
+        public static final int AT_OLD = 40;
+        public static final int TYPE_OLD = Layout.FIELD_STR;
+        /** The value. */
+        public static final int AT_NEW = 44;
+        public static final int TYPE_NEW = Layout.FIELD_STR;
+        /** `box`, or the name of the tool that wrote the value. */
+        public static final int AT_TOOL = 48;
+        public static final int TYPE_TOOL = Layout.FIELD_STR;
+    }
+
+    /** A value of the shared map came from another process of the session, and took the place of an earlier one. */
+    public static final class MapReceived {
+        private MapReceived() {}
+        public static final String NAME = "map.received";
+        public static final long HASH = 0x5f9582089788d99aL;
+        public static final int WORDS = 4;
+        /** The key. */
+        public static final int AT_KEY = 0;
+        public static final int TYPE_KEY = Layout.FIELD_NAME;
+        /** The process of the session whose box or user wrote the value. */
+        public static final int AT_NODE = 8;
+        public static final int TYPE_NODE = Layout.FIELD_NAME;
+        /** The time of the stamp: microseconds since 1970, and in the low 12 bits a count. */
+        public static final int AT_STAMP = 16;
+        public static final int TYPE_STAMP = Layout.FIELD_U64;
+        /** The former value. */
+        public static final int AT_OLD = 24;
+        public static final int TYPE_OLD = Layout.FIELD_STR;
+        /** The value. */
+        public static final int AT_NEW = 28;
+        public static final int TYPE_NEW = Layout.FIELD_STR;
+    }
+
     /** An operation went through a path. */
     public static final class PathOperationCompleted {
         private PathOperationCompleted() {}

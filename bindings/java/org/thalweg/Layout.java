@@ -449,6 +449,60 @@ public final class Layout {
     public static final int MAILBOX_FAILED = 4;
 
     /** Magic. */
+    public static final long SHARED_MAP_MAGIC_VALUE = 0x4b6765776c616874L;
+
+    /** The number of keys; release. Starts a line. */
+    public static final int SHARED_MAP_KEYS = 64;
+
+    /** The offset of the slots. */
+    public static final int SHARED_MAP_SLOTS = 4096;
+
+    /** Bytes of a slot. */
+    public static final int SHARED_MAP_SLOT_BYTES = 448;
+
+    /** The number of slots. */
+    public static final int SHARED_MAP_SLOT_COUNT = 256;
+
+    /** In a slot, the value: an integer, the bits of a float, or the length of a text. */
+    public static final int SHARED_MAP_VALUE = 0;
+
+    /** In a slot, a version that is odd while the slot is being written. */
+    public static final int SHARED_MAP_SLOT_VERSION = 8;
+
+    /** In a slot, the time of the value's stamp; 0: the value is the initial one. */
+    public static final int SHARED_MAP_TIME = 16;
+
+    /** In a slot, the process of the session that gave the stamp (low half), and the one whose box or user wrote the value (high half). */
+    public static final int SHARED_MAP_WRITER = 24;
+
+    /** In a slot, the type of the value: 1 integer, 2 float, 3 text. */
+    public static final int SHARED_MAP_TYPE = 32;
+
+    /** In a slot, the initial value, as `VALUE`. */
+    public static final int SHARED_MAP_INITIAL = 40;
+
+    /** In a slot, the bytes of a text. Starts a line. */
+    public static final int SHARED_MAP_TEXT = 64;
+
+    /** The most bytes of a text. */
+    public static final int SHARED_MAP_TEXT_BYTES = 64;
+
+    /** In a slot, the bytes of an initial text. */
+    public static final int SHARED_MAP_INITIAL_TEXT = 128;
+
+    /** In a slot, the key: length as a word, then bytes. */
+    public static final int SHARED_MAP_KEY = 192;
+
+    /** The most bytes of a key. */
+    public static final int SHARED_MAP_KEY_BYTES = 56;
+
+    /** In a slot, what the key is for: length as a word, then bytes. */
+    public static final int SHARED_MAP_DOC = 256;
+
+    /** The most bytes of what a key is for. */
+    public static final int SHARED_MAP_DOC_BYTES = 184;
+
+    /** Magic. */
     public static final long LIVE_MAGIC_VALUE = 0x4c6765776c616874L;
 
     /** The offset of the rows. */
