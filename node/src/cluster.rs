@@ -230,21 +230,21 @@ fn usual_folder() -> Result<PathBuf, Error> {
 
 /// The token in this file, which is made if there is none.
 fn token(path: &Path) -> std::io::Result<Token> {
-    let made = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path.with_extension("new"));
-    if !path.exists()
-        && let Ok(mut file) = made
-    {
-        file.write_all(format!("{}\n", hex(&random::<32>()?)).as_bytes())?;
-        // The first process makes the token; a link never replaces an existing one.
-        let _ = std::fs::hard_link(path.with_extension("new"), path);
-    }
-    let _ = std::fs::remove_file(path.with_extension("new"));
-    // Another process may be about to make the file.
-    for _ in 0..100 {
-        if path.exists() {
-            break;
+    if !path.exists() {
+        let token = hex(&random::<32>()?);
+        // Each process writes a file of its own, and a link never replaces an existing file: of processes
+        // that begin together, the first one makes the token, and all read the same.
+        let mine = path.with_extension(hex(&random::<8>()?));
+        let made = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&mine);
+        let linked = made
+            .and_then(|mut file| file.write_all(format!("{token}\n").as_bytes()))
+            .and_then(|()| std::fs::hard_link(&mine, path));
+        let _ = std::fs::remove_file(&mine);
+        if let Err(error) = linked
+            && error.kind() != std::io::ErrorKind::AlreadyExists
+        {
+            return Err(error);
         }
-        std::thread::sleep(std::time::Duration::from_millis(5));
     }
     let text = std::fs::read_to_string(path)?;
     unhex(text.trim()).ok_or_else(|| {
@@ -253,4 +253,30 @@ fn token(path: &Path) -> std::io::Result<Token> {
             format!("{} is no token: 64 hexadecimal digits", path.display()),
         )
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Cluster;
+    use std::sync::Barrier;
+
+    #[test]
+    fn all_that_make_a_cluster_together_have_one_token() {
+        let folder = tempfile::tempdir().unwrap();
+        for round in 0..50 {
+            let (folder, begin) = (folder.path().join(round.to_string()), Barrier::new(8));
+            let open = || {
+                begin.wait();
+                Cluster::open(Some(&folder)).map(|cluster| *cluster.token())
+            };
+            let tokens: Vec<_> = std::thread::scope(|scope| {
+                let opening: Vec<_> = (0..8).map(|_| scope.spawn(open)).collect();
+                opening.into_iter().map(|one| one.join().unwrap().unwrap()).collect()
+            });
+            assert!(tokens.iter().all(|token| *token == tokens[0]), "round {round}");
+            let files: Vec<_> =
+                std::fs::read_dir(&folder).unwrap().map(|file| file.unwrap().file_name()).collect();
+            assert_eq!(files.len(), 2, "the token and the folder of nodes: {files:?}");
+        }
+    }
 }
