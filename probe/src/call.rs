@@ -268,18 +268,26 @@ impl Call {
             outcome = Outcome::Unwound;
         }
         let (operation, depth) = (self.id, self.depth.min(0xffff) as u16);
-        let duration = now.wrapping_sub(self.entry);
+        let called = Called { operation, depth, outcome, duration: now.wrapping_sub(self.entry) };
         if self.is_resumed {
-            let kind = state.resumed;
-            state.put(now, kind, &Resumed { operation, depth, outcome, duration });
+            put_resumed(state, now, called);
         } else {
             let kind = state.called;
-            state.put(now, kind, &Called { operation, depth, outcome, duration });
+            state.put(now, kind, &called);
         }
         if depth == 0 {
             state.trace = None;
         }
     }
+}
+
+/// Records a further stretch of a call. This is a separate function, so that a call that does not pause has
+/// less code.
+#[inline(never)]
+fn put_resumed(state: &mut Thread, now: u64, stretch: Called) {
+    let Called { operation, depth, outcome, duration } = stretch;
+    let kind = state.resumed;
+    state.put(now, kind, &Resumed { operation, depth, outcome, duration });
 }
 
 /// A future that is recorded as one call, whose stretches are the future's polls.

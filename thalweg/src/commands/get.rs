@@ -103,7 +103,7 @@ pub(crate) fn run_of(name: Option<&str>) -> Result<LiveRun, Failure> {
         (None, _) => Err(Failure::Usage(format!("no process of the session {} runs", session.display()))),
         // Programs that joined a session by themselves have settings of their own.
         _ => Err(Error::usage(format!(
-            "the session {} has several processes: give one of their spaces, which `thalweg ls` lists",
+            "{} is a session of several processes: give one of their spaces, which `thalweg ls` lists",
             session.display()
         ))
         .into()),
