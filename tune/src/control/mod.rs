@@ -109,7 +109,13 @@ struct Trial {
     /// The guards that were broken before the trial began, for which the trial is therefore not the cause.
     broken_before: Vec<usize>,
     unknown: usize,
+    /// The number of windows since the former values came back in which the new ones still had an effect.
+    lingers: usize,
 }
+
+/// The longest time, in windows, for which new values may have an effect after the former ones came back: work
+/// that the new values let in is still done.
+const LINGERS_MAX: usize = 4;
 
 /// A change that was kept, which is watched for some more windows because its gain or its harm may come late.
 #[derive(Clone, Debug)]
@@ -363,7 +369,8 @@ impl Controller {
         // The window that was just measured, before the change, is the first half of the first pair.
         let half = Some((score, seen.rate));
         let (broken_before, is_on) = (broken, true);
-        self.trial = Some(Trial { candidate, scores, rates, half, is_on, broken_before, unknown: 0 });
+        self.trial =
+            Some(Trial { candidate, scores, rates, half, is_on, broken_before, unknown: 0, lingers: 0 });
         Order::Try(action)
     }
 
@@ -430,6 +437,12 @@ impl Controller {
         let broken = self.guards_that(seen, Judged::Broken);
         if !trial.is_on {
             if self.settling == 0 && self.regime.is_left_by(score) {
+                let is_as_new = trial.half.is_some_and(|(new, _)| self.regime.are_on_one_side(score, new));
+                if is_as_new && trial.lingers < LINGERS_MAX {
+                    trial.lingers += 1;
+                    self.trial = Some(trial);
+                    return Order::Wait;
+                }
                 self.change_era();
                 return self.interrupt(trial);
             }
@@ -503,6 +516,7 @@ impl Controller {
     /// Puts the new values into force if the former ones are in force, and the former values otherwise.
     fn turn(&mut self, mut trial: Trial) -> Order {
         trial.is_on = !trial.is_on;
+        trial.lingers = 0;
         let action = trial.candidate.action.clone();
         let order = if trial.is_on { Order::Try(action) } else { Order::Former(action) };
         self.trial = Some(trial);

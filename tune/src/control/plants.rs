@@ -163,6 +163,29 @@ fn a_sure_gain_stays_when_the_tuner_ends() {
     assert!(better >= 120 && equal <= 10 && worse == 0, "{better}, {equal}, {worse} of 200");
 }
 
+/// A larger limit lets in work that is still done for a while after the former limit came back. This is the
+/// trial's own effect and no change of the run.
+#[test]
+fn what_new_values_let_in_is_no_change_of_the_run() {
+    let mut controller = Controller::new(Goal::Throughput, Vec::new(), Policy::default(), 0);
+    let (mut value, mut since_large, mut chance) = (0, 100, Chance::new(1));
+    for n in 0..40 {
+        since_large = if value == 1 { 0 } else { since_large + 1 };
+        let rate = if since_large <= 3 { 1200.0 } else { 100.0 } * (1.0 + 0.02 * chance.uniform());
+        let seen = Seen { rate, ..Seen::nothing(f64::from(n + 1) * WINDOW, WINDOW) };
+        let raise = || {
+            let action = Action::set("limit", value, 1);
+            vec![Candidate { action, model: "let in".to_owned(), gain: 0.5, why: String::new() }]
+        };
+        match controller.step(&seen, || if value == 0 { raise() } else { Vec::new() }) {
+            Order::Wait => {}
+            Order::Try(action) | Order::Keep(action) => value = action.changes[0].to,
+            Order::Former(action) | Order::Undo(action) => value = action.changes[0].from,
+        }
+    }
+    assert_eq!(controller.kept().len(), 1, "{:?}", controller.take_decisions());
+}
+
 #[test]
 fn a_guard_that_breaks_over_a_cliff_is_broken_for_one_window() {
     let mut response = hill();

@@ -70,6 +70,11 @@ impl Regime {
         self.count > 0 && (score.ln() - self.mean).abs() > LAMBDA.max(6.0 * self.scatter)
     }
 
+    /// Whether two scores deviate from the mean in the same direction.
+    pub(super) fn are_on_one_side(&self, score: f64, other: f64) -> bool {
+        (score.ln() - self.mean) * (other.ln() - self.mean) > 0.0
+    }
+
     /// Restarts the statistics in the same regime, because the tuner's own change moved the mean.
     pub(super) fn restart(&mut self) {
         *self = Regime { scatter: self.scatter, ..Regime::default() };
