@@ -1,5 +1,5 @@
-//! What the processes of a session tell each other about the shared map, in the questions and answers of
-//! control connections.
+//! The exchange of the shared map between the processes of a session, in the questions and answers of control
+//! connections.
 //!
 //! The process that began the session asks its nodes, 40 times a second or more. Each question has the values
 //! that changed since the last one, and each answer those that changed on the node. Requests for

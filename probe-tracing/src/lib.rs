@@ -8,7 +8,7 @@
 //! A program with other layers uses `registry().with(thalweg_probe_tracing::layer())`. Each time from the
 //! entry of a span to its exit is a call of the operation `target::name`; spans entered within it in the same
 //! thread are its callees. A span that is entered several times, as the span of an `async` function is at each
-//! poll, is one call, whose time is the sum of these stretches. A span that was made in a call of one thread,
+//! poll, is one call; its time is the sum of these stretches. A span that was made in a call of one thread,
 //! and is first entered by another thread, counts as handed over. Each call site is an operation,
 //! which can be switched like any other: `thalweg set 'probe/shop::*.on' 0`.
 #![forbid(unsafe_code)]

@@ -290,7 +290,7 @@ fn put_resumed(state: &mut Thread, now: u64, stretch: Called) {
     state.put(now, kind, &Resumed { operation, depth, outcome, duration });
 }
 
-/// A future that is recorded as one call, whose stretches are the future's polls.
+/// A future that is recorded as one call; each poll of the future is a stretch of the call.
 #[derive(Debug)]
 pub struct Polled<F> {
     operation: &'static Operation,

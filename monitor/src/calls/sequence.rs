@@ -195,8 +195,11 @@ pub fn sequences(feed: &mut impl Feed) -> Result<Vec<Sequence>, Error> {
     Ok(sequences)
 }
 
-/// Counts a trace in its class.
+/// Counts a trace in its class. A further stretch of a call that had paused is no trace of its own.
 fn count(classes: &mut HashMap<u64, (u64, Node)>, root: Node) {
+    if root.times == 0 {
+        return;
+    }
     if let Some((count, slowest)) = classes.get_mut(&root.shape) {
         *count += 1;
         if root.total_ns > slowest.total_ns {
@@ -252,5 +255,15 @@ mod tests {
         };
         assert_eq!(again(&[(1, 1), (1, 2), (2, 1)]), root.shape);
         assert_ne!(again(&[(1, 2), (2, 1), (1, 1)]), root.shape);
+    }
+
+    #[test]
+    fn a_call_that_pauses_is_one_trace() {
+        let (mut waiting, mut classes) = (Waiting::default(), HashMap::new());
+        for is_resumed in [false, true, true] {
+            let call = Ended { is_resumed, ..ended(0, 0, Outcome::Returned, 5) };
+            count(&mut classes, waiting.end(&call).unwrap());
+        }
+        assert_eq!(classes.values().map(|(count, _)| *count).collect::<Vec<_>>(), [1]);
     }
 }

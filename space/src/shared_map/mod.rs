@@ -89,8 +89,8 @@ impl SharedMap {
         Ok(SharedMap { shared: shared.clone(), state })
     }
 
-    /// Makes this process the process number `here` of a session whose processes have these names. The process
-    /// number 0 decides about compare-and-set. Values that were written before keep their stamps.
+    /// Makes this process the process number `here` of a session; `names` are those of all processes, by
+    /// number. The process number 0 decides about compare-and-set. Values that were written before keep their stamps.
     pub fn join(&self, here: usize, names: &[String]) {
         let mut inside = self.state.inside();
         inside.replica.node = here as u32;

@@ -38,7 +38,7 @@ pub struct Update {
     pub value: MapValue,
     /// The value's stamp.
     pub stamp: Stamp,
-    /// The process of the session whose box or user wrote the value.
+    /// The process at which a box or a user wrote the value: its number in the session.
     pub writer: u32,
 }
 
