@@ -62,7 +62,7 @@ impl Comparison {
     }
 
     /// The gain is at most this value, in 85 of 100 cases.
-    pub(super) fn likely_most(&self) -> Option<f64> {
+    pub(crate) fn likely_most(&self) -> Option<f64> {
         Some((self.mean()? + self.half_width(&T85)?).exp_m1())
     }
 

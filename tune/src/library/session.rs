@@ -121,6 +121,8 @@ struct Session<'l, 't> {
     /// The present least length of a window. `unlike` counts the consecutive windows that were not alike.
     least: Duration,
     unlike: usize,
+    /// The number of consecutive windows in which there was nothing to try.
+    quiet: usize,
     trial: Option<Running>,
     /// The indices of the actions that were kept.
     kept: Vec<usize>,
@@ -159,6 +161,7 @@ pub fn tune_library(
         signatures: VecDeque::new(),
         least: WINDOW,
         unlike: 0,
+        quiet: 0,
         trial: None,
         kept: Vec::new(),
         kept_by: HashMap::new(),
@@ -354,7 +357,7 @@ impl Session<'_, '_> {
             // noticed soon, before it does more harm.
             return window;
         }
-        let is_idle = self.begun.elapsed() >= Duration::from_secs(3);
+        let is_idle = self.begun.elapsed() >= Duration::from_secs(3) || self.quiet >= STABLE;
         let least = self.least.max(if is_idle { IDLE } else { WINDOW });
         if progress > 0.0 && progress < PROGRESS {
             return (window * 2).min(WINDOW_MAX);
@@ -384,7 +387,11 @@ impl Session<'_, '_> {
         if before.len() < STABLE {
             return;
         }
-        let Some(candidate) = self.best() else { return };
+        let Some(candidate) = self.best() else {
+            self.quiet += 1;
+            return;
+        };
+        self.quiet = 0;
         if !self.is_alike(&before) {
             self.look_longer();
             return;

@@ -153,6 +153,11 @@ impl Trial {
         if gain.pairs >= 3 && gain.most < if self.is_trusted { -LOSS } else { GAIN } {
             return Verdict::Back(Some(gain), "it gains nothing worth while");
         }
+        // A trial costs what the new values lose, so it does not go on for a gain that is unlikely.
+        let likely_most = self.pairs.likely_most().filter(|_| !self.is_trusted && gain.pairs >= 3);
+        if likely_most.is_some_and(|most| most < GAIN) {
+            return Verdict::Back(Some(gain), "most likely it gains nothing worth while");
+        }
         if gain.pairs >= if self.is_trusted { PAIRS_TRUSTED } else { PAIRS } {
             return self.end(gain);
         }

@@ -16,7 +16,8 @@ use std::process::ExitCode;
 const HELP: &str = "\
 Prints the tables of the MATE paper with our figures beside what is known of theirs.
 
-usage: cargo xtask paper mate [--seconds X] [--sort CLASS [--whole|--intrusion]] [--mpi]
+usage: cargo xtask paper mate [--seconds X] [--sort CLASS [--whole|--intrusion [--pairs N]]
+                              [--tasks N] [--mpi]]
 
   --seconds X   so long for each size and way (default 1)
   --sort CLASS  instead of the tables: the integer sort of the NAS benchmarks in class S, W, A or B, with four
@@ -24,8 +25,10 @@ usage: cargo xtask paper mate [--seconds X] [--sort CLASS [--whole|--intrusion]]
                 a tuner that finds nothing to do (3 minutes with --seconds 2)
   --whole       with --sort: only whole runs, from the start of the program to its end, beside a tuner and alone
                 in seven pairs, with the library's own settings and with the best (2 minutes with --seconds 0.5)
-  --intrusion   with --sort: only the cost of a tuner that finds nothing to do, which comes and goes 15 times in
-                one run (1 minute with --seconds 1)
+  --intrusion   with --sort: only the cost of a tuner that finds nothing to do, which comes and goes in one run (1
+                minute with --seconds 1)
+  --pairs N     with --intrusion: so often (default 15)
+  --tasks N     with --sort: so many tasks or ranks (default 4), a power of two
   --mpi         with --sort: over MPICH instead of PVM
 
 The tables and --sort need Debian's pvm and pvm-dev; --mpi needs mpich and libmpich-dev. The command says what
@@ -39,6 +42,7 @@ const PAPER_KILOBYTE_US: f64 = 405.0;
 
 pub(super) fn run(mut arguments: lexopt::Parser) -> Result<ExitCode> {
     let (mut seconds, mut class, mut over_mpi, mut part) = (1.0_f64, None, false, sort::Part::All);
+    let (mut pairs, mut tasks) = (None, sort::TASKS);
     while let Some(argument) = arguments.next()? {
         match argument {
             Long("help") | Short('h') => {
@@ -48,7 +52,9 @@ pub(super) fn run(mut arguments: lexopt::Parser) -> Result<ExitCode> {
             Long("seconds") => seconds = arguments.value()?.parse()?,
             Long("sort") => class = Some(sort::Class::named(&arguments.value()?.string()?)?),
             Long("whole") => part = sort::Part::Whole,
-            Long("intrusion") => part = sort::Part::Intrusion,
+            Long("intrusion") => part = sort::Part::Intrusion(sort::PAIRS),
+            Long("pairs") => pairs = Some(arguments.value()?.parse()?),
+            Long("tasks") => tasks = arguments.value()?.parse()?,
             Long("mpi") => over_mpi = true,
             other => return Err(other.unexpected().into()),
         }
@@ -58,10 +64,18 @@ pub(super) fn run(mut arguments: lexopt::Parser) -> Result<ExitCode> {
             "--seconds has to be 0.5 to 60: a line of the ping-pong has 0.2 s, and the first does not count"
         );
     }
+    if !(1..=64).contains(&tasks) || !tasks.is_power_of_two() {
+        bail!("--tasks is a power of two up to 64: the benchmark specifies no other numbers of processes");
+    }
+    match (&mut part, pairs) {
+        (_, None) => {}
+        (sort::Part::Intrusion(count), Some(pairs)) if pairs >= 1 => *count = pairs,
+        _ => bail!("--pairs is a number from 1 on, and needs `--intrusion`"),
+    }
     process::require_c_compiler()?;
     match class {
         Some(class) if over_mpi => {
-            return sort::print_mpi(class, seconds, part).map(|()| ExitCode::SUCCESS);
+            return sort::print_mpi((class, tasks), seconds, part).map(|()| ExitCode::SUCCESS);
         }
         None if part != sort::Part::All => bail!("--whole and --intrusion need `--sort CLASS`"),
         None if over_mpi => bail!("--mpi measures the integer sort: it needs `--sort CLASS`"),
@@ -75,7 +89,7 @@ pub(super) fn run(mut arguments: lexopt::Parser) -> Result<ExitCode> {
         }
     };
     if let Some(class) = class {
-        return sort::print_pvm(&machine, class, seconds, part).map(|()| ExitCode::SUCCESS);
+        return sort::print_pvm(&machine, (class, tasks), seconds, part).map(|()| ExitCode::SUCCESS);
     }
     let program = machine.compile("pingpong.c")?;
     let ping = |way: Way| rounds(&machine, &program, way, &SIZES, seconds);

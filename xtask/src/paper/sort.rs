@@ -16,14 +16,15 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// The number of tasks, or ranks, that sort.
-const TASKS: usize = 4;
+/// The number of tasks, or ranks, that sort unless that is given.
+pub(super) const TASKS: usize = 4;
 /// The time that a tuner has before its run is measured, in seconds.
 const TUNING_S: f64 = 10.0;
 /// How often the best setting and a tuned run take turns.
 const ROUNDS: usize = 3;
-/// How often a tuner comes and goes, and the time in seconds after its coming and going that does not count.
-const PAIRS: usize = 15;
+/// How often a tuner comes and goes unless that is given, and the time in seconds after its coming and going that
+/// does not count.
+pub(super) const PAIRS: usize = 15;
 const SETTLE_S: f64 = 1.0;
 /// The number of pairs of whole runs, and how many times longer than the time that is measured in other runs a
 /// whole run without a tuner takes at least.
@@ -32,9 +33,10 @@ const WHOLE: f64 = 5.0;
 /// The values of MPICH's `MPIR_CVAR_POLLS_BEFORE_YIELD`; 1000 is its default.
 const POLLS: [u32; 6] = [1000, 0, 10, 100, 10_000, 100_000];
 
-/// What the intrusion of a tuner is, in a table.
+/// What the intrusion of a tuner is, in a table, by the program's times and by the tuner's processor time.
 const INTRUSION: &str =
     "an iteration with a tuner that has nothing to do, by one without it (goal 1.01 or less)";
+const TAKEN: &str = "what the tuner takes of the processors (goal 1 % or less)";
 
 /// A class of the benchmark, which determines the number of keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,6 +78,7 @@ enum Beside {
 /// A sort of one class over one library.
 struct Sort<'a> {
     class: Class,
+    tasks: usize,
     program: PathBuf,
     machine: Option<&'a Machine>,
     /// The time that is measured in each run.
@@ -102,24 +105,37 @@ pub(super) enum Part {
     All,
     /// Runs from their start to their end.
     Whole,
-    /// The intrusion of a tuner that has nothing to do.
-    Intrusion,
+    /// The intrusion of a tuner that has nothing to do, which comes and goes so often.
+    Intrusion(usize),
+}
+
+/// What a tuner that has nothing to do costs.
+struct Intrusion {
+    /// The time of an iteration with the tuner by the time without it.
+    times: Interval,
+    /// The processor time of the tuner's processes, by the time of all processors.
+    taken: Interval,
 }
 
 /// The setting of PVM that is the best in most classes.
 const BEST: Way = Way { route: 3, encoding: 1, fragment: FRAGMENTS[FRAGMENTS.len() - 1] };
 
 /// Measures the sort over PVM, and prints its tables.
-pub(super) fn print_pvm(machine: &Machine, class: Class, seconds: f64, part: Part) -> Result<()> {
+pub(super) fn print_pvm(
+    machine: &Machine,
+    (class, tasks): (Class, usize),
+    seconds: f64,
+    part: Part,
+) -> Result<()> {
     app::build(&[])?;
     let program = machine.compile("sort_pvm.c")?;
-    let sort = Sort { class, program, machine: Some(machine), seconds, folder: tempfile::tempdir()? };
+    let sort = Sort { class, tasks, program, machine: Some(machine), seconds, folder: tempfile::tempdir()? };
     let which = if part == Part::Whole { "Whole runs of the integer sort" } else { "Integer sort" };
-    println!("\n### {which} over PVM, class {}, {TASKS} tasks\n", class.0);
+    println!("\n### {which} over PVM, class {}, {tasks} tasks\n", class.0);
     match part {
         Part::All => {}
         Part::Whole => return sort.print_whole(&[Setting::Pvm(Way::START), Setting::Pvm(BEST)]),
-        Part::Intrusion => return sort.print_intrusion(Setting::Pvm(BEST)),
+        Part::Intrusion(pairs) => return sort.print_intrusion(Setting::Pvm(BEST), pairs),
     }
     println!("The time of an iteration in ms, by route and encoding, and by the size of fragments.\n");
     println!("| | {} |", FRAGMENTS.map(|fragment| format!("{fragment} B")).join(" | "));
@@ -142,7 +158,7 @@ pub(super) fn print_pvm(machine: &Machine, class: Class, seconds: f64, part: Par
 }
 
 /// Measures the sort over MPICH, and prints its tables. If MPICH is missing, that is printed.
-pub(super) fn print_mpi(class: Class, seconds: f64, part: Part) -> Result<()> {
+pub(super) fn print_mpi((class, tasks): (Class, usize), seconds: f64, part: Part) -> Result<()> {
     if !process::is_installed("mpicc.mpich", "--version") {
         println!(
             "MPICH cannot be measured: `mpicc.mpich` is missing (Debian's packages mpich and libmpich-dev)"
@@ -152,13 +168,13 @@ pub(super) fn print_mpi(class: Class, seconds: f64, part: Part) -> Result<()> {
     app::build(&[])?;
     let folder = tempfile::tempdir()?;
     let program = compile("mpicc.mpich", "sort_mpi.c", folder.path(), &[])?;
-    let sort = Sort { class, program, machine: None, seconds, folder };
+    let sort = Sort { class, tasks, program, machine: None, seconds, folder };
     let which = if part == Part::Whole { "Whole runs of the integer sort" } else { "Integer sort" };
-    println!("\n### {which} over MPICH, class {}, {TASKS} ranks\n", class.0);
+    println!("\n### {which} over MPICH, class {}, {tasks} ranks\n", class.0);
     match part {
         Part::All => {}
         Part::Whole => return sort.print_whole(&[Setting::Polls(POLLS[0])]),
-        Part::Intrusion => return sort.print_intrusion(Setting::Polls(POLLS[0])),
+        Part::Intrusion(pairs) => return sort.print_intrusion(Setting::Polls(POLLS[0]), pairs),
     }
     println!("The time of an iteration in ms, by the number of polls before a rank yields.\n");
     println!("| {} |", POLLS.map(|polls| polls.to_string()).join(" | "));
@@ -208,22 +224,26 @@ impl Sort<'_> {
         );
         println!("| the last run of the tuner kept | {} |", if kept.is_empty() { "nothing" } else { &kept });
         println!("| the last change was kept after | {:.1} s |", middle(after)?);
-        println!("| {INTRUSION} | {} |", self.intrusion(best)?.shown(3, ""));
+        let Intrusion { times, taken } = self.intrusion(best, PAIRS)?;
+        println!("| {INTRUSION} | {} |\n| {TAKEN} | {} |", times.shown(3, ""), taken.shown(2, " %"));
         Ok(())
     }
 
     /// Prints the intrusion of a tuner that has nothing to do.
-    fn print_intrusion(&self, setting: Setting) -> Result<()> {
-        println!("| setting of the program | {INTRUSION} |\n|---|---|");
-        println!("| {setting} | {} |", self.intrusion(setting)?.shown(3, ""));
+    fn print_intrusion(&self, setting: Setting, pairs: usize) -> Result<()> {
+        let Intrusion { times, taken } = self.intrusion(setting, pairs)?;
+        println!("| setting of the program | {INTRUSION} | {TAKEN} |\n|---|---|---|");
+        println!("| {setting} | {} | {} |", times.shown(3, ""), taken.shown(2, " %"));
         Ok(())
     }
 
     /// The time of an iteration with a tuner, which changes nothing, by the time without one, in pairs of turns
     /// within one run of the sort.
-    fn intrusion(&self, setting: Setting) -> Result<Interval> {
+    fn intrusion(&self, setting: Setting, pairs: usize) -> Result<Intrusion> {
         let turn_s = SETTLE_S + self.seconds;
-        let turns: Vec<Beside> = (0..PAIRS)
+        let processors = std::thread::available_parallelism().map_or(1, |count| count.get()) as f64;
+        let mut taken = Vec::new();
+        let turns: Vec<Beside> = (0..pairs)
             .flat_map(|pair| {
                 let mut both = [Beside::Nobody, Beside::Tuner];
                 both.rotate_left(pair % 2);
@@ -251,14 +271,21 @@ impl Sort<'_> {
                 // The turn begins a little earlier than the tuner if lines came while the last tuner went.
                 let begun = next()?.0;
                 let (mut times, mut at) = (Vec::new(), begun);
+                let mut since = None;
                 while at < begun + turn_s || times.is_empty() {
                     let (now, took) = next()?;
                     if now >= begun + SETTLE_S {
                         times.push(took);
+                        let spent = || tuner.as_ref().map_or(0, |tuner| processor_ns(tuner.id()));
+                        since.get_or_insert_with(|| (Instant::now(), spent()));
                     }
                     at = now;
                 }
                 medians.extend(median(times));
+                if let (Some(tuner), Some((begin, before))) = (&tuner, since) {
+                    let spent = processor_ns(tuner.id()).saturating_sub(before) as f64;
+                    taken.push(100.0 * spent / begin.elapsed().as_nanos() as f64 / processors);
+                }
                 tuner.map(|tuner| kept_at_end(tuner, true)).transpose()?;
             }
             Ok(medians)
@@ -276,7 +303,7 @@ impl Sort<'_> {
             .chunks_exact(2)
             .enumerate()
             .map(|(pair, both)| if pair % 2 == 0 { both[1] / both[0] } else { both[0] / both[1] });
-        Ok(Interval::of(ratios.collect()))
+        Ok(Intrusion { times: Interval::of(ratios.collect()), taken: Interval::of(taken) })
     }
 
     /// Measures whole runs with each setting, beside a tuner and alone in turns, and prints a table.
@@ -331,7 +358,7 @@ impl Sort<'_> {
         let output = child.stdout.take().context("an output")?;
         let mut tuner = None;
         if beside == Beside::Tuner {
-            while processes_of(&self.program)?.len() < TASKS && child.try_wait()?.is_none() {
+            while processes_of(&self.program)?.len() < self.tasks && child.try_wait()?.is_none() {
                 std::thread::sleep(Duration::from_millis(2));
             }
             tuner = Some(self.tune()?);
@@ -402,13 +429,13 @@ impl Sort<'_> {
                 command.arg(&self.program).args([
                     self.class.0.to_string(),
                     iterations.to_string(),
-                    TASKS.to_string(),
+                    self.tasks.to_string(),
                 ]);
                 command.args(way.arguments());
             }
             Setting::Polls(polls) => {
                 command.env("MPIR_CVAR_POLLS_BEFORE_YIELD", polls.to_string());
-                command.args(["mpirun.mpich", "-n", &TASKS.to_string()]).arg(&self.program);
+                command.args(["mpirun.mpich", "-n", &self.tasks.to_string()]).arg(&self.program);
                 command.args([self.class.0.to_string(), iterations.to_string()]);
             }
         }
@@ -419,8 +446,8 @@ impl Sort<'_> {
     fn tune(&self) -> Result<Child> {
         let library = if self.machine.is_some() { "pvm" } else { "mpich" };
         let processes = processes_of(&self.program)?;
-        if processes.len() != TASKS {
-            bail!("{} processes sort, and not {TASKS}", processes.len());
+        if processes.len() != self.tasks {
+            bail!("{} processes sort, and not {}", processes.len(), self.tasks);
         }
         let processes: Vec<String> = processes.iter().map(u32::to_string).collect();
         let mut tune = Command::new(process::target_dir().join("release/thalweg"));
@@ -464,6 +491,21 @@ fn iteration(line: &str) -> Option<(f64, f64)> {
     let words: Vec<f64> = line.split(' ').map(|word| word.parse().ok()).collect::<Option<_>>()?;
     let [at, _, took] = words[..] else { return None };
     Some((at, took))
+}
+
+/// The processor time in ns of a process and of its children that still run.
+fn processor_ns(pid: u32) -> u64 {
+    let text = |path: String| std::fs::read_to_string(path).unwrap_or_default();
+    let threads = std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+    let of_thread = |thread: std::fs::DirEntry| {
+        let path = thread.path();
+        let spent = text(format!("{}/schedstat", path.display()));
+        let children = text(format!("{}/children", path.display()));
+        let children = children.split_whitespace().filter_map(|child| child.parse().ok());
+        spent.split(' ').next().and_then(|ns| ns.parse().ok()).unwrap_or(0)
+            + children.map(processor_ns).sum::<u64>()
+    };
+    threads.map(of_thread).sum()
 }
 
 /// The numbers of the processes that run this program.
