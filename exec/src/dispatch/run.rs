@@ -119,9 +119,8 @@ impl Core {
         // SAFETY: this is the task's own thread; the reference that keeps the task alive is given up at the
         // end of this function.
         let cell = unsafe { task.as_ref() };
-        // SAFETY: this is the task's own thread; the reference to the body ends with this line.
-        let body = unsafe { cell.body() }.take();
-        let dropped = catch_unwind(AssertUnwindSafe(|| drop(body)));
+        // SAFETY: this is the task's own thread, and no call to the body is under way.
+        let dropped = catch_unwind(AssertUnwindSafe(|| unsafe { cell.drop_body() }));
         let outcome = match dropped {
             Ok(()) => outcome,
             Err(panic) => outcome.and(Err(Fault::panicked(&*panic))),
@@ -197,10 +196,7 @@ fn run_body(core: NonNull<Core>, task: &TaskCell, messages: usize, full: bool) -
             (core.task, full && core.telemetry.may_time_messages(task) && core.times_messages())
         };
         let mut cx = Context::new(core.cast(), current, messages, (full, times_each));
-        // SAFETY: this is the task's own thread, and its body is not borrowed elsewhere.
-        match unsafe { task.body() } {
-            Some(body) => body.run(&mut cx),
-            None => Stop::Ended,
-        }
+        // SAFETY: this is the task's own thread, and no other call to its body is under way.
+        unsafe { task.run_body(&mut cx) }
     }))
 }

@@ -30,13 +30,14 @@ pub(crate) mod tokens;
 
 use std::any::TypeId;
 use std::cell::Cell;
+use std::ptr::NonNull;
 
 use crate::sync::{
     AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering, StoreFenced, barrier, spin_loop,
     yield_now,
 };
 
-use crate::spare::{Spare, spared};
+use crate::slab;
 use crate::telemetry::{StreamTelemetry, WatchedStream, WatchedTask};
 
 /// The worker number of a task that is moving between workers, and of a blocking task.
@@ -232,8 +233,6 @@ pub(crate) struct Port {
     pub(crate) index: Cell<u32>,
 }
 
-spared!(Port);
-
 /// The binary logarithm of the number of slots in the largest block of a stream with this capacity.
 fn last_block(capacity: usize) -> u8 {
     capacity.next_power_of_two().trailing_zeros() as u8
@@ -374,7 +373,7 @@ impl<H: Holder> Ring<H> {
             }
             None => {
                 let next = AtomicPtr::new(std::ptr::null_mut());
-                let made = Spare::make(Port { next, group: Cell::new(group), index: Cell::new(index) });
+                let made = slab::make(Port { next, group: Cell::new(group), index: Cell::new(index) });
                 self.port.store(made.as_ptr(), Ordering::Release);
             }
         }
@@ -800,10 +799,9 @@ impl<H: Holder> WatchedStream for Ring<H> {
 
 impl<H> Drop for Ring<H> {
     fn drop(&mut self) {
-        let port = self.port.load(Ordering::Relaxed);
-        if !port.is_null() {
+        if let Some(port) = NonNull::new(self.port.load(Ordering::Relaxed)) {
             // SAFETY: `enroll` made the port, and no other reference to the ring exists.
-            unsafe { Spare::free(port) };
+            unsafe { slab::free_value(port) };
         }
     }
 }

@@ -12,7 +12,7 @@ use crate::dispatch::{self, Core};
 use crate::ring::stream::{self, messages, room, slot, take};
 use crate::ring::{Messages, NOTED, TOUCHED, mark, wait_until_zero};
 use crate::shared::Shared;
-use crate::spare::Spare;
+use crate::slab;
 #[cfg(not(loom))]
 use crate::stop::Stop;
 use crate::sync::Ordering;
@@ -146,8 +146,9 @@ pub(crate) fn new_stream<T: Send + 'static>(
     telemetry: StreamTelemetry,
     messages: &'static Messages<TaskCell>,
 ) -> (Out<T>, In<T>) {
-    let memory = Spare::memory();
-    let ring = Spare::fill(memory, Ring::new(id, capacity, telemetry, messages));
+    let ring = slab::memory::<Ring>();
+    // SAFETY: the memory is as large as a ring, and no other code has it.
+    unsafe { ring.write(Ring::new(id, capacity, telemetry, messages)) };
     (Out { ring, _messages: PhantomData }, In { ring, _messages: PhantomData })
 }
 
@@ -171,7 +172,7 @@ pub(crate) unsafe fn free<T>(ring: *mut Ring) {
     }
     let block = ring.reading.slots.load(Ordering::Acquire);
     // SAFETY: guaranteed by the caller.
-    unsafe { Spare::free(pointer) };
+    unsafe { slab::free_value(NonNull::from(ring)) };
     // SAFETY: guaranteed by the caller; all messages were read above.
     unsafe { stream::free_blocks::<T>(block) }
 }

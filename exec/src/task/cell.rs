@@ -1,6 +1,6 @@
 //! The cell that the runtime keeps a task in.
 
-use std::cell::{Cell, UnsafeCell};
+use std::cell::Cell;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
@@ -8,9 +8,9 @@ use thalweg_space::SiteRef;
 
 use crate::parker::Parker;
 use crate::ring::{self, Holder, NOBODY};
-use crate::spare::{Spare, spared};
+use crate::slab;
 use crate::sync::{AtomicBool, AtomicPtr, AtomicU32, Ordering, lock};
-use crate::task::context::Task;
+use crate::task::body::Methods;
 use crate::task::home::Home;
 use crate::task::inbox::Linked;
 use crate::task::placement::Placement;
@@ -24,10 +24,7 @@ pub(crate) type Group = several::Group<TaskCell>;
 type Rare = several::Rare<TaskCell>;
 type Several = several::Several<TaskCell>;
 
-spared!(Ring);
-
-// A ring fills the block that the allocator gives for three cache lines. If the block is so placed that one
-// cache line has fields of both sides (the writer's fields end at byte 64), the reader's fields in it begin
+// A ring takes less than three cache lines. If the block is so placed that one cache line has fields of both sides (the writer's fields end at byte 64), the reader's fields in it begin
 // with `task`, which is seldom written.
 #[cfg(not(loom))]
 const _: () = assert!(
@@ -115,12 +112,14 @@ pub(crate) struct TaskCell {
     /// The state that only few tasks have; null for most tasks. The task's thread makes this state (release)
     /// before a writer may push a port on its stack (acquire), and the state is kept as long as the cell.
     rare: AtomicPtr<Rare>,
-    body: UnsafeCell<Option<Box<dyn Task>>>,
+    /// The functions of the task's body, which lies behind the cell. Only the task's own thread accesses the
+    /// field, or the thread that makes the task.
+    pub(super) methods: Cell<&'static Methods>,
 }
 
-// A cell is small enough for a million tasks, and uses the whole block that the allocator gives for it.
+// A cell is small enough for a million tasks.
 #[cfg(not(loom))]
-const _: () = assert!(size_of::<TaskCell>() <= 152);
+const _: () = assert!(size_of::<TaskCell>() <= 144);
 
 /// The task that a thread dispatches; null if it dispatches none.
 #[derive(Clone, Copy, PartialEq)]
@@ -239,8 +238,6 @@ impl Sampling {
     }
 }
 
-spared!(TaskCell);
-
 // SAFETY: the atomics are made for sharing; the cells and the body are touched only by the thread that the
 // task belongs to (its worker, or its own thread), and a task changes hands only through an inbox (release,
 // acquire).
@@ -250,12 +247,13 @@ unsafe impl Send for TaskCell {}
 unsafe impl Sync for TaskCell {}
 
 impl TaskCell {
-    /// A new cell with one reference, which the caller owns.
+    /// A new cell with one reference, which the caller owns. The cell has room for a body with these methods,
+    /// and none yet.
     pub(crate) fn new(
         home: Arc<Home>,
         id: TaskId,
         spec: TaskSpec,
-        body: Option<Box<dyn Task>>,
+        methods: &'static Methods,
         kind: Kind,
     ) -> NonNull<TaskCell> {
         let Kind { blocking, is_shown, keeps_spec } = kind;
@@ -268,10 +266,10 @@ impl TaskCell {
         let kept = (keeps_spec || !fits).then(|| Box::new(Rare { spec: Some(spec), ..Rare::default() }));
         let rare = kept.map_or(std::ptr::null_mut(), Box::into_raw);
         let telemetry = TaskTelemetry::new(&home.board, id.0, spec.about(), is_shown);
-        let memory = Spare::memory();
-        Spare::fill(
-            memory,
-            TaskCell {
+        let memory = slab::allocate(size_of::<TaskCell>() + methods.bytes).cast::<TaskCell>();
+        // SAFETY: the memory has room for the cell, and no other code has it.
+        unsafe {
+            memory.write(TaskCell {
                 refs: AtomicU32::new(1),
                 id,
                 component: spec.component,
@@ -298,9 +296,10 @@ impl TaskCell {
                 waits_on: std::sync::atomic::AtomicPtr::new(std::ptr::null_mut()),
                 telemetry,
                 rare: AtomicPtr::new(rare),
-                body: UnsafeCell::new(body),
-            },
-        )
+                methods: Cell::new(methods.none.unwrap_or(methods)),
+            });
+        }
+        memory
     }
 
     /// The task's worker; [`NOBODY`] for a blocking task.
@@ -354,14 +353,6 @@ impl TaskCell {
     pub(crate) fn counted_reference(&self) -> NonNull<TaskCell> {
         self.counted();
         NonNull::from(self)
-    }
-
-    /// # Safety
-    /// The caller is the task's own thread, and no other reference to the body lives.
-    #[allow(clippy::mut_from_ref)]
-    pub(crate) unsafe fn body(&self) -> &mut Option<Box<dyn Task>> {
-        // SAFETY: guaranteed by the caller.
-        unsafe { &mut *self.body.get() }
     }
 
     #[inline]
@@ -672,8 +663,12 @@ impl Holder for TaskCell {
         // SAFETY: the reference that is given up here kept the cell alive until now.
         let refs = unsafe { &(*cell).refs };
         if refs.fetch_sub(1, Ordering::AcqRel) == 1 {
-            // SAFETY: this gave up the last reference, and `TaskCell::new` made the cell.
-            unsafe { Spare::free(cell) };
+            // SAFETY: this gave up the last reference, and `TaskCell::new` made the cell with so many bytes.
+            unsafe {
+                let bytes = size_of::<TaskCell>() + (*cell).methods.get().bytes;
+                cell.drop_in_place();
+                slab::free(NonNull::new_unchecked(cell.cast()), bytes);
+            }
         }
     }
 
@@ -702,6 +697,8 @@ unsafe fn relink(ring: NonNull<Ring>, next: *mut Ring) -> *mut Ring {
 
 impl Drop for TaskCell {
     fn drop(&mut self) {
+        // SAFETY: no other reference to the cell exists.
+        unsafe { self.drop_body() };
         let rare = self.rare.load(Ordering::Acquire);
         if rare.is_null() {
             return;
@@ -724,13 +721,14 @@ impl Drop for TaskCell {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
+    use crate::task::body::BODILESS;
 
     /// The specification that a task's cell gives for placing the task again, and whether the user placed the
     /// task.
     fn kept(spec: TaskSpec, keeps_spec: bool) -> (TaskSpec, bool) {
         let home = Arc::new(Home::new(1, None, true).unwrap());
         let kind = Kind { blocking: false, is_shown: false, keeps_spec };
-        let cell = TaskCell::new(home, TaskId(1), spec, None, kind);
+        let cell = TaskCell::new(home, TaskId(1), spec, BODILESS, kind);
         // SAFETY: this gives up the only reference to the cell.
         unsafe {
             let kept = (cell.as_ref().spec(), cell.as_ref().is_placed());
