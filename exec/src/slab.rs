@@ -41,6 +41,7 @@ pub(crate) fn trim() {}
 pub(crate) const UNIT: usize = 8;
 
 /// The size in bytes of the largest blocks. Larger memory comes from the allocator.
+#[cfg(not(loom))]
 pub(crate) const BLOCK_MAX: usize = 512;
 
 fn layout(bytes: usize) -> Layout {

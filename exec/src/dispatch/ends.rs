@@ -88,6 +88,10 @@ impl Core {
     /// with it.
     pub(super) fn finish_with(&mut self, ring: NonNull<Ring>, writes: bool) {
         self.take_back_handed();
+        // An end that another thread's dispatch uses is not on this one's list.
+        if (Touch { ring, writes }).state().load(Ordering::Relaxed) & TOUCHED == 0 {
+            return;
+        }
         let Some(at) =
             self.used.touched.iter().position(|touch| touch.ring == ring && touch.writes == writes)
         else {

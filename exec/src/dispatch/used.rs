@@ -24,11 +24,29 @@ pub(crate) struct Used {
 impl Used {
     pub(crate) fn new() -> Used {
         Used {
-            touched: Vec::new(),
+            touched: Vec::with_capacity(8),
             popped_last: Cell::new(std::ptr::null()),
             ports_wait: false,
             released: Vec::new(),
         }
+    }
+}
+
+impl Used {
+    /// Adds an end to the list, if the list has memory for one more. The call never allocates, so its caller
+    /// need not save registers for a call of the allocator.
+    #[inline(always)]
+    pub(crate) fn touch_if_room(&mut self, touch: Touch) -> bool {
+        let length = self.touched.len();
+        if length == self.touched.capacity() {
+            return false;
+        }
+        // SAFETY: the list has memory for an end at `length`, which is written before it counts.
+        unsafe {
+            self.touched.as_mut_ptr().add(length).write(touch);
+            self.touched.set_len(length + 1);
+        }
+        true
     }
 }
 

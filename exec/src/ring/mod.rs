@@ -25,6 +25,7 @@
 //! (`membarrier`). The flag `section` is thus an asymmetric hazard pointer: cheap for the publisher,
 //! expensive for the mover.
 
+mod local;
 pub(crate) mod stream;
 pub(crate) mod tokens;
 
@@ -317,6 +318,13 @@ impl<H: Holder> Ring<H> {
             return None;
         }
         self.adopt_other(now, wanted.clamp(1, 1 << 30) as u32)
+    }
+
+    /// Whether the capacity stays the same if the setting is `wanted`.
+    #[inline]
+    pub(crate) fn keeps_capacity(&self, wanted: u64) -> bool {
+        let now = self.capacity.load(Ordering::Relaxed);
+        now & FOLLOWS == 0 || u64::from(now & !FOLLOWS) == wanted
     }
 
     #[cold]

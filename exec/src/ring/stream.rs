@@ -190,6 +190,15 @@ pub(crate) fn room<T>(ring: &Ring<impl Holder>) -> usize {
     room
 }
 
+/// How many messages may be written into the writer's block, if the stream is empty, and the block is not watched
+/// for being too large.
+#[inline(always)]
+pub(crate) fn room_if_empty(ring: &Ring<impl Holder>) -> Option<usize> {
+    let count = ring.writing.mask.get() as usize + 1;
+    (ring.look_for_room() == 0 && count <= SLOTS_KEPT && !ring.writing.slots.get().is_null())
+        .then(|| count.min(ring.capacity() as usize))
+}
+
 /// How many slots of the writer's block are free; allocates a new block if none is. `used` messages are not
 /// read yet, and the stream is not full.
 #[inline]

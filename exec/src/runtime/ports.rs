@@ -8,7 +8,7 @@ use thalweg_space::NameRef;
 
 #[cfg(not(loom))]
 use crate::dispatch::Handed;
-use crate::dispatch::{self, Core};
+use crate::dispatch::{self, Core, Touch};
 use crate::ring::stream::{self, messages, room, slot, take};
 use crate::ring::{Messages, NOTED, TOUCHED, mark, wait_until_zero};
 use crate::shared::Shared;
@@ -262,8 +262,33 @@ impl<T: Send + 'static> Out<T> {
         let _ = cx;
     }
 
+    /// Looks for room. The part for an empty stream that the dispatch uses for the first time calls no other
+    /// function, so it saves no registers.
     #[inline(never)]
     fn reserve(&self, cx: &mut Context<'_>) -> Room {
+        let ring = self.ring();
+        // SAFETY: the context's core outlives the context, and we hold no other reference to the core.
+        let core = unsafe { cx.core().as_mut() };
+        let is_plain = ring.writing.task.load(Ordering::Relaxed) == cx.task.pointer()
+            && ring.writing.state.load(Ordering::Relaxed) == 0
+            && core.handed.is_none()
+            && ring.reading.reader_gone.load(Ordering::Acquire) == 0
+            && ring.keeps_capacity(core.adopted.capacity);
+        if is_plain
+            && let Some(room) = stream::room_if_empty(ring)
+            && core.used.touch_if_room(Touch { ring: self.ring, writes: true })
+        {
+            ring.writing.state.store(TOUCHED, Ordering::Relaxed);
+            ring.begin_writing();
+            ring.writing.limit.set(ring.writing.pushed.get() + room);
+            ring.writing.beyond.set(ring.capacity() - room as u32);
+            return Room::Some;
+        }
+        self.reserve_otherwise(cx)
+    }
+
+    #[inline(never)]
+    fn reserve_otherwise(&self, cx: &mut Context<'_>) -> Room {
         let ring = self.ring();
         // SAFETY: the context's core outlives the context, and we hold no other reference to the core.
         let core = unsafe { cx.core().as_mut() };
@@ -504,6 +529,8 @@ impl<T: Send + 'static> In<T> {
         self.len() == 0
     }
 
+    /// Whether messages can be read, after a look for them. The part for a stream that this dispatch has used
+    /// before, and that is empty, calls no other function, so it saves no registers.
     #[inline(never)]
     fn refill(&self, cx: &mut Context<'_>) -> bool {
         let ring = self.ring();
@@ -516,7 +543,7 @@ impl<T: Send + 'static> In<T> {
         self.look(cx)
     }
 
-    #[inline(always)]
+    #[inline(never)]
     fn look(&self, cx: &mut Context<'_>) -> bool {
         // SAFETY: the context's core outlives the context, and we hold no other reference to the core.
         let core = unsafe { cx.core().as_mut() };

@@ -46,6 +46,9 @@ pub(crate) fn run(shared: Arc<Shared>, number: u32, recorder: Option<Recorder>) 
 
 fn work(core: NonNull<Core>, shared: &Shared, number: u32) {
     let inbox = &shared.home.inboxes[number as usize];
+    let (stop, attention) = (&shared.stop, &shared.post.attention);
+    let is_calm =
+        || inbox.is_empty() && attention.load(Ordering::Relaxed) == 0 && !stop.load(Ordering::Relaxed);
     while !shared.stop.load(Ordering::Relaxed) {
         if !inbox.is_empty() {
             // SAFETY: this is the thread's own core, and waking runs no user's code.
@@ -57,7 +60,7 @@ fn work(core: NonNull<Core>, shared: &Shared, number: u32) {
         }
         // SAFETY: this is the thread's own core, and waking runs no user's code.
         match unsafe { &mut *core.as_ptr() }.next_task() {
-            Some(task) => Core::dispatch(core, task),
+            Some(task) => Core::dispatch(core, task, is_calm),
             // SAFETY: this is the thread's own core, and waking runs no user's code.
             None => unsafe { &mut *core.as_ptr() }.wait(number),
         }
