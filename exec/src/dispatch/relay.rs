@@ -1,8 +1,10 @@
 //! The end of a dispatch that read one stream to its end and wrote to one other stream, while nothing is
 //! measured. A message that is alone in its network makes such a dispatch at each task that it passes.
 //!
-//! The functions of `publishing` end any dispatch, and decide for each end what to do. This one takes the same
-//! steps in the same order in fewer instructions, because it knows which steps there are.
+//! The functions of `publishing` end any dispatch, and decide for each end what to do. These take the same
+//! steps in the same order in fewer instructions, because they know which steps there are. If the dispatch wakes
+//! the only task that is ready, that task is not queued: its dispatch follows, and begins with the messages at
+//! hand.
 
 use std::ptr::NonNull;
 
@@ -36,12 +38,14 @@ impl Core {
     /// Publishes the current task's dispatch and arms the task's wake-up, if the dispatch was as simple as that.
     #[inline(always)]
     pub(super) fn relay(&mut self, task: &TaskCell, stop: Stop, budget: &Budget) -> Relayed {
+        if !self.adopted.relays {
+            return Relayed::Not;
+        }
         let [one, other] = self.used.touched[..] else { return Relayed::Not };
         let (from, to) = if one.writes { (other, one) } else { (one, other) };
         let is_simple = stop == Stop::InputEmpty
             && one.writes != other.writes
             && budget.is_unsampled()
-            && self.adopted.relays
             && self.handed.is_none()
             && !task.has_rare();
         if !is_simple {
@@ -136,7 +140,7 @@ impl Core {
         let (pushed, popped) = (to.writing.pushed.get(), from.reading.popped.get());
         to.writing.limit.set(pushed);
         from.reading.available.set(popped);
-        self.count(from.taken_since() - from.discarded.get(), to.written_since());
+        self.count(from.taken_since() - from.discarded(), to.written_since());
         self.used.popped_last.set(std::ptr::null());
         self.used.touched.clear();
         if pushed != to.writing.tail.load(Ordering::Relaxed) {

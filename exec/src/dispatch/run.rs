@@ -68,7 +68,7 @@ impl Core {
     }
 
     /// Publishes the dispatch, arms the task's wake-ups and requeues the task.
-    #[inline(never)]
+    #[inline]
     pub(super) fn after(
         core: NonNull<Core>,
         task: &TaskCell,

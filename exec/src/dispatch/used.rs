@@ -105,7 +105,7 @@ impl Touch {
 /// The stream and index of the message popped last from a stream that the dispatch read. Messages that a
 /// reader dropped when it left do not count as popped.
 pub(crate) fn popped_last_of(ring: &Ring) -> (u64, u64) {
-    (ring.id, (ring.reading.popped.get() - ring.discarded.get()) as u64 - 1)
+    (ring.id, (ring.reading.popped.get() - ring.discarded()) as u64 - 1)
 }
 
 /// The only stream whose writing end the dispatch found full (if `writes`) or whose reading end it found

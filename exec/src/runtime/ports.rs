@@ -229,7 +229,7 @@ impl<T: Send + 'static> Out<T> {
     /// Drops and counts a message that no task will read.
     #[inline(never)]
     fn refuse(&self, message: T) {
-        self.ring().refused.set(self.ring().refused.get() + 1);
+        self.ring().refuse();
         drop(message);
     }
 
@@ -580,7 +580,7 @@ impl<T: Send + 'static> Drop for In<T> {
         }
         let read = self.ring().reading.popped.get();
         self.drain();
-        self.ring().discarded.set(self.ring().reading.popped.get() - read);
+        self.ring().discard(self.ring().reading.popped.get() - read);
         if !own {
             dispatch::leave_reader(self.ring);
         }

@@ -24,13 +24,13 @@ pub(crate) type Group = several::Group<TaskCell>;
 type Rare = several::Rare<TaskCell>;
 type Several = several::Several<TaskCell>;
 
-// A ring takes less than three cache lines. If the block is so placed that one cache line has fields of both sides (the writer's fields end at byte 64), the reader's fields in it begin
-// with `task`, which is seldom written.
+// If a ring is so placed that one cache line has fields of both sides (the writer's fields end at byte 64), the
+// reader's fields in it are the first three, which are seldom written.
 #[cfg(not(loom))]
 const _: () = assert!(
-    size_of::<Ring>() <= 184
+    size_of::<Ring>() <= 168
         && std::mem::offset_of!(Ring, capacity) == 64
-        && std::mem::offset_of!(Ring, reading) == 120
+        && std::mem::offset_of!(Ring, reading) == 104
 );
 
 /// The state of a task as its own worker knows it.
@@ -349,6 +349,20 @@ impl TaskCell {
         }
     }
 
+    /// Drops the cell and gives its memory back.
+    ///
+    /// # Safety
+    /// [`TaskCell::new`] made the cell, and no reference to it exists.
+    #[inline(never)]
+    unsafe fn free(cell: *mut TaskCell) {
+        // SAFETY: guaranteed by the caller; the cell was made with so many bytes.
+        unsafe {
+            let bytes = size_of::<TaskCell>() + (*cell).methods.get().bytes;
+            cell.drop_in_place();
+            slab::free(NonNull::new_unchecked(cell.cast()), bytes);
+        }
+    }
+
     /// Counts another reference and returns it.
     pub(crate) fn counted_reference(&self) -> NonNull<TaskCell> {
         self.counted();
@@ -659,16 +673,13 @@ impl Holder for TaskCell {
     ///
     /// # Safety
     /// The caller must meet the safety conditions of [`Holder::release`].
+    #[inline]
     unsafe fn release(cell: *mut TaskCell) {
         // SAFETY: the reference that is given up here kept the cell alive until now.
         let refs = unsafe { &(*cell).refs };
         if refs.fetch_sub(1, Ordering::AcqRel) == 1 {
-            // SAFETY: this gave up the last reference, and `TaskCell::new` made the cell with so many bytes.
-            unsafe {
-                let bytes = size_of::<TaskCell>() + (*cell).methods.get().bytes;
-                cell.drop_in_place();
-                slab::free(NonNull::new_unchecked(cell.cast()), bytes);
-            }
+            // SAFETY: this gave up the last reference.
+            unsafe { TaskCell::free(cell) }
         }
     }
 
