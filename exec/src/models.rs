@@ -119,7 +119,7 @@ fn task(shared: &Arc<Shared>) -> Both<TaskCell> {
 
 fn task_of_no_worker(shared: &Arc<Shared>) -> Both<TaskCell> {
     let kind = Kind { blocking: false, is_shown: false, keeps_spec: false };
-    Both(TaskCell::new(shared.home.clone(), TaskId(1), TaskSpec::default(), BODILESS, kind))
+    Both(TaskCell::new(shared.home.clone(), TaskId(1), TaskSpec::default(), BODILESS.empty(), kind))
 }
 
 /// Two threads pass more messages than the ring holds, and each sleeps when it can do nothing. When the ring

@@ -141,7 +141,7 @@ impl Shared {
         // The cell keeps the whole specification only if a user's mapper places tasks, because only such a
         // mapper reads it.
         let kind = Kind { blocking, is_shown, keeps_spec: self.mapping.places };
-        TaskCell::new(self.home.clone(), self.ends.task_made(), spec, methods, kind)
+        TaskCell::new(self.home.clone(), self.ends.task_made(), spec, methods.empty(), kind)
     }
 
     /// Counts a task as ended, after its end was recorded in the space.

@@ -228,22 +228,16 @@ impl Pool {
         Pool { current: [const { Cell::new(ptr::null_mut()) }; SIZES] }
     }
 
-    #[inline]
-    fn allocate(&self, owner: *mut Pool, units: usize) -> NonNull<u8> {
-        if let Some(slab) = NonNull::new(self.current[units].get())
-            // SAFETY: slabs of a pool are alive, and the caller is their thread.
-            && let Some(block) = unsafe { Slab::take(slab) }
-        {
-            return block;
-        }
-        self.allocate_elsewhere(owner, units)
+    /// Takes a block that the current slab has at hand.
+    #[inline(always)]
+    fn take(&self, units: usize) -> Option<NonNull<u8>> {
+        // SAFETY: slabs of a pool are alive, and the caller is their thread.
+        NonNull::new(self.current[units].get()).and_then(|slab| unsafe { Slab::take(slab) })
     }
 
-    /// Takes a block that the current slab does not have at hand. The slab that it comes from becomes the
-    /// current one.
-    #[cold]
-    #[inline(never)]
-    fn allocate_elsewhere(&self, owner: *mut Pool, units: usize) -> NonNull<u8> {
+    /// Takes a block from one of the pool's slabs, or a new one. The slab that it comes from becomes the current
+    /// one.
+    fn allocate(&self, owner: *mut Pool, units: usize) -> NonNull<u8> {
         let first = NonNull::new(self.current[units].get());
         let mut at = first;
         for _ in 0..LOOKED_AT {
@@ -384,6 +378,16 @@ thread_local! {
 /// A block of so many units.
 #[inline]
 pub(super) fn allocate(units: usize) -> NonNull<u8> {
+    // SAFETY: a thread's pool lives as long as `POOL` points to it.
+    unsafe { POOL.get().as_ref() }
+        .and_then(|pool| pool.take(units))
+        .unwrap_or_else(|| allocate_elsewhere(units))
+}
+
+/// A block of so many units that the thread does not have at hand.
+#[cold]
+#[inline(never)]
+fn allocate_elsewhere(units: usize) -> NonNull<u8> {
     let own = POOL.get();
     // SAFETY: a thread's pool lives as long as `POOL` points to it.
     match unsafe { own.as_ref() } {

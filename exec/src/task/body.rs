@@ -1,17 +1,20 @@
 //! A task's *body*: the value that a user gave for the task. The body lies behind the task's cell, in the
 //! same block of memory, so making a task allocates once.
 
+use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
 
 use crate::slab::UNIT;
 use crate::stop::Stop;
-use crate::task::cell::{Ring, TaskCell};
+use crate::task::cell::{Held, Ring, TaskCell};
 use crate::task::context::{Context, HandedOn, PassesTo, Ports, Progress, Task};
 
 /// The functions of a body whose type the runtime does not know, and its size. A body is a value of [`Task`]
 /// at the address that each function gets, which must be valid for the call, and no other reference to the
 /// body may live.
+#[repr(C)]
 pub(crate) struct Methods {
+    held: Held,
     attach: unsafe fn(*mut u8, &mut Ports<'_>),
     run: unsafe fn(*mut u8, &mut Context<'_>) -> Stop,
     passes_to: unsafe fn(*mut u8, HandedOn<'_>) -> Option<NonNull<Ring>>,
@@ -20,10 +23,8 @@ pub(crate) struct Methods {
     drop: unsafe fn(*mut u8),
     /// Moves the body into a box; `None` if there is no body.
     boxed: unsafe fn(*mut u8) -> Option<Box<dyn Task>>,
-    /// The bytes behind the cell that the body takes, or took.
-    pub(crate) bytes: usize,
     /// The functions of a cell of the same size without a body, which do nothing.
-    pub(crate) none: Option<&'static Methods>,
+    none: Option<&'static Methods>,
 }
 
 /// The functions for a cell that has no body and no room for one.
@@ -32,15 +33,25 @@ pub(crate) const BODILESS: &Methods = &Methods::none(0);
 impl Methods {
     const fn none(bytes: usize) -> Methods {
         Methods {
+            held: Held { bytes },
             attach: |_, _| (),
             run: |_, _| Stop::Ended,
             passes_to: |_, _| None,
             work_on: |_, _, _| 0,
             drop: |_| (),
             boxed: |_| None,
-            bytes,
             none: None,
         }
+    }
+
+    /// The beginning of the methods, valid as a pointer to all of them.
+    fn held(&'static self) -> NonNull<Held> {
+        NonNull::from(self).cast()
+    }
+
+    /// The methods for a cell that has room for such a body, and none yet.
+    pub(crate) fn empty(&'static self) -> NonNull<Held> {
+        self.none.unwrap_or(self).held()
     }
 
     const fn of<T: Task>() -> &'static Methods {
@@ -49,6 +60,7 @@ impl Methods {
             // SAFETY: callers of these functions guarantee that a body of this type is at the address.
             &unsafe {
                 Methods {
+                    held: Held { bytes },
                     attach: |body, ports| (*body.cast::<T>()).attach(ports),
                     run: |body, cx| (*body.cast::<T>()).run(cx),
                     passes_to: |body, next| {
@@ -57,7 +69,6 @@ impl Methods {
                     work_on: |body, messages, progress| (*body.cast::<T>()).work_on(messages, progress),
                     drop: |body| body.cast::<T>().drop_in_place(),
                     boxed: |body| Some(Box::new(body.cast::<T>().read())),
-                    bytes,
                     none: Some(&Methods::none(size_of::<T>().next_multiple_of(UNIT))),
                 }
             }
@@ -73,6 +84,12 @@ impl TaskCell {
         std::ptr::from_ref(self).cast_mut().wrapping_add(1).cast()
     }
 
+    #[inline(always)]
+    fn methods(&self) -> &'static Methods {
+        // SAFETY: the pointer came from `Methods::held`, because only this module makes a `Held`.
+        unsafe { self.methods.get().cast::<Methods>().as_ref() }
+    }
+
     /// Gives the task a body, by moving the value there.
     ///
     /// # Safety
@@ -81,7 +98,7 @@ impl TaskCell {
     pub(crate) unsafe fn embody(&self, given: &mut dyn Given) {
         // SAFETY: guaranteed by the caller: behind the cell there is room for the value.
         unsafe { given.move_to(self.body()) };
-        self.methods.set(given.methods());
+        self.methods.set(given.methods().held());
     }
 
     /// Names the body's ports; see [`Task::attach`].
@@ -91,7 +108,7 @@ impl TaskCell {
     /// under way. The same holds for the calls below.
     pub(crate) unsafe fn attach_body(&self, ports: &mut Ports<'_>) {
         // SAFETY: guaranteed by the caller.
-        unsafe { (self.methods.get().attach)(self.body(), ports) }
+        unsafe { (self.methods().attach)(self.body(), ports) }
     }
 
     /// Runs the body: see [`Task::run`]. A task without a body has ended.
@@ -101,7 +118,7 @@ impl TaskCell {
     #[inline(always)]
     pub(crate) unsafe fn run_body(&self, cx: &mut Context<'_>) -> Stop {
         // SAFETY: guaranteed by the caller.
-        unsafe { (self.methods.get().run)(self.body(), cx) }
+        unsafe { (self.methods().run)(self.body(), cx) }
     }
 
     /// The stream by which the body passes these messages on: see [`Task::passes_to`].
@@ -111,7 +128,7 @@ impl TaskCell {
     #[inline]
     pub(crate) unsafe fn body_passes_to(&self, next: HandedOn<'_>) -> Option<NonNull<Ring>> {
         // SAFETY: guaranteed by the caller.
-        unsafe { (self.methods.get().passes_to)(self.body(), next) }
+        unsafe { (self.methods().passes_to)(self.body(), next) }
     }
 
     /// Lets the body work on messages in place: see [`Task::work_on`].
@@ -121,7 +138,7 @@ impl TaskCell {
     #[inline]
     pub(crate) unsafe fn body_works_on(&self, messages: HandedOn<'_>, progress: Progress<'_>) -> usize {
         // SAFETY: guaranteed by the caller.
-        unsafe { (self.methods.get().work_on)(self.body(), messages, progress) }
+        unsafe { (self.methods().work_on)(self.body(), messages, progress) }
     }
 
     /// Drops the body, if there is one.
@@ -145,8 +162,8 @@ impl TaskCell {
     }
 
     fn take_methods(&self) -> &'static Methods {
-        let methods = self.methods.get();
-        self.methods.set(methods.none.unwrap_or(methods));
+        let methods = self.methods();
+        self.methods.set(methods.none.unwrap_or(methods).held());
         methods
     }
 }
@@ -168,10 +185,34 @@ pub(crate) trait Given {
     unsafe fn move_to(&mut self, body: *mut u8);
 }
 
-impl<T: Task> Given for Option<T> {
+/// A value that is dropped unless it is moved away.
+struct Offered<'a, T> {
+    task: &'a mut ManuallyDrop<T>,
+    is_there: bool,
+}
+
+impl<T: Task> Offered<'_, T> {
+    /// Takes the value; `None` if it was taken before.
+    #[inline]
+    fn take(&mut self) -> Option<T> {
+        // SAFETY: the value is there, and is neither taken nor dropped again.
+        std::mem::take(&mut self.is_there).then(|| unsafe { ManuallyDrop::take(self.task) })
+    }
+}
+
+impl<T> Drop for Offered<'_, T> {
+    fn drop(&mut self) {
+        if self.is_there {
+            // SAFETY: the value was not taken, and is not used after this.
+            unsafe { ManuallyDrop::drop(self.task) }
+        }
+    }
+}
+
+impl<T: Task> Given for Offered<'_, T> {
     fn attach(&mut self, ports: &mut Ports<'_>) {
-        if let Some(task) = self {
-            task.attach(ports);
+        if self.is_there {
+            self.task.attach(ports);
         }
     }
 
@@ -197,7 +238,11 @@ pub(crate) fn give<R>(task: impl Task, give: impl FnOnce(&mut dyn Given) -> R) -
     fn fits<T: Task>(_: &T) -> bool {
         align_of::<T>() <= UNIT
     }
-    if fits(&task) { give(&mut Some(task)) } else { give(&mut Some(Aligned(Box::new(task)))) }
+    if fits(&task) {
+        give(&mut Offered { task: &mut ManuallyDrop::new(task), is_there: true })
+    } else {
+        give(&mut Offered { task: &mut ManuallyDrop::new(Aligned(Box::new(task))), is_there: true })
+    }
 }
 
 /// A value whose alignment is larger than that of cells.

@@ -10,7 +10,6 @@ use crate::parker::Parker;
 use crate::ring::{self, Holder, NOBODY};
 use crate::slab;
 use crate::sync::{AtomicBool, AtomicPtr, AtomicU32, Ordering, lock};
-use crate::task::body::Methods;
 use crate::task::home::Home;
 use crate::task::inbox::Linked;
 use crate::task::placement::Placement;
@@ -32,6 +31,13 @@ const _: () = assert!(
         && std::mem::offset_of!(Ring, capacity) == 64
         && std::mem::offset_of!(Ring, reading) == 104
 );
+
+/// What a cell must know of its body to be freed: the beginning of a `Methods` of `body`.
+#[repr(C)]
+pub(crate) struct Held {
+    /// The bytes behind the cell that the body takes, or took.
+    pub(super) bytes: usize,
+}
 
 /// The state of a task as its own worker knows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -112,9 +118,9 @@ pub(crate) struct TaskCell {
     /// The state that only few tasks have; null for most tasks. The task's thread makes this state (release)
     /// before a writer may push a port on its stack (acquire), and the state is kept as long as the cell.
     rare: AtomicPtr<Rare>,
-    /// The functions of the task's body, which lies behind the cell. Only the task's own thread accesses the
+    /// The functions of the task's body, which lies behind the cell: a `Methods` of `body`. Only the task's own thread accesses the
     /// field, or the thread that makes the task.
-    pub(super) methods: Cell<&'static Methods>,
+    pub(super) methods: Cell<NonNull<Held>>,
 }
 
 // A cell is small enough for a million tasks.
@@ -247,13 +253,13 @@ unsafe impl Send for TaskCell {}
 unsafe impl Sync for TaskCell {}
 
 impl TaskCell {
-    /// A new cell with one reference, which the caller owns. The cell has room for a body with these methods,
-    /// and none yet.
+    /// A new cell with one reference, which the caller owns. The cell has room for a body, and none
+    /// yet: `held` is the beginning of the methods of such a cell.
     pub(crate) fn new(
         home: Arc<Home>,
         id: TaskId,
         spec: TaskSpec,
-        methods: &'static Methods,
+        held: NonNull<Held>,
         kind: Kind,
     ) -> NonNull<TaskCell> {
         let Kind { blocking, is_shown, keeps_spec } = kind;
@@ -266,7 +272,9 @@ impl TaskCell {
         let kept = (keeps_spec || !fits).then(|| Box::new(Rare { spec: Some(spec), ..Rare::default() }));
         let rare = kept.map_or(std::ptr::null_mut(), Box::into_raw);
         let telemetry = TaskTelemetry::new(&home.board, id.0, spec.about(), is_shown);
-        let memory = slab::allocate(size_of::<TaskCell>() + methods.bytes).cast::<TaskCell>();
+        // SAFETY: the methods of bodies are kept for ever.
+        let bytes = size_of::<TaskCell>() + unsafe { held.as_ref() }.bytes;
+        let memory = slab::allocate(bytes).cast::<TaskCell>();
         // SAFETY: the memory has room for the cell, and no other code has it.
         unsafe {
             memory.write(TaskCell {
@@ -296,7 +304,7 @@ impl TaskCell {
                 waits_on: std::sync::atomic::AtomicPtr::new(std::ptr::null_mut()),
                 telemetry,
                 rare: AtomicPtr::new(rare),
-                methods: Cell::new(methods.none.unwrap_or(methods)),
+                methods: Cell::new(held),
             });
         }
         memory
@@ -357,7 +365,7 @@ impl TaskCell {
     unsafe fn free(cell: *mut TaskCell) {
         // SAFETY: guaranteed by the caller; the cell was made with so many bytes.
         unsafe {
-            let bytes = size_of::<TaskCell>() + (*cell).methods.get().bytes;
+            let bytes = size_of::<TaskCell>() + (*cell).methods.get().as_ref().bytes;
             cell.drop_in_place();
             slab::free(NonNull::new_unchecked(cell.cast()), bytes);
         }
@@ -739,7 +747,7 @@ mod tests {
     fn kept(spec: TaskSpec, keeps_spec: bool) -> (TaskSpec, bool) {
         let home = Arc::new(Home::new(1, None, true).unwrap());
         let kind = Kind { blocking: false, is_shown: false, keeps_spec };
-        let cell = TaskCell::new(home, TaskId(1), spec, BODILESS, kind);
+        let cell = TaskCell::new(home, TaskId(1), spec, BODILESS.empty(), kind);
         // SAFETY: this gives up the only reference to the cell.
         unsafe {
             let kept = (cell.as_ref().spec(), cell.as_ref().is_placed());
