@@ -9,6 +9,8 @@ use thalweg_chance::Chance;
 use thalweg_exec::{
     Context, In, Mode, Options, Out, Placement, Ports, Runtime, Stop, StreamSpec, Task, TaskId, TaskSpec,
 };
+use thalweg_space::reader::{Item, SpaceReader};
+use thalweg_space::{Space, SpaceOptions};
 
 /// A time longer than any run takes.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -154,4 +156,34 @@ fn a_message_that_goes_round_can_be_aborted() {
     });
     wait.recv_timeout(PATIENCE).expect("the run ends");
     drops.join().unwrap();
+}
+
+/// Each hop is a dispatch, a message read and a message written in the tasks' counts.
+#[test]
+fn the_only_message_is_counted_at_each_hop() {
+    let parent = std::env::temp_dir().join(format!("thalweg-exec-only-{}", std::process::id()));
+    std::fs::create_dir_all(&parent).unwrap();
+    let space =
+        Space::create(SpaceOptions { parent: Some(parent.clone()), ..SpaceOptions::default() }).unwrap();
+    let options = Options { workers: 1, mode: Mode::Off, space: Some(space.clone()), ..Options::default() };
+    let (runtime, stop) = (Runtime::new(options).unwrap(), Arc::new(AtomicBool::new(false)));
+    let hops = 20_000;
+    let _ = ring(&runtime, 7, hops, &stop);
+    ends(runtime);
+    let (mut ended, mut sums) = (0, [0; 3]);
+    let reader = SpaceReader::open(space.path()).unwrap();
+    let polled = reader.events().poll(usize::MAX, &mut |item| {
+        if let Item::Event(event) = item
+            && event.kind.name.ends_with("task_ended")
+        {
+            ended += 1;
+            for (sum, field) in sums.iter_mut().zip(["reads", "writes", "dispatches"]) {
+                *sum += event.u64(event.kind.field(field).unwrap());
+            }
+        }
+    });
+    polled.unwrap();
+    assert_eq!((ended, sums[0], sums[1]), (7, hops + 1, hops + 1));
+    assert!((hops + 1..hops + 50).contains(&sums[2]), "{} dispatches", sums[2]);
+    std::fs::remove_dir_all(parent).unwrap();
 }
