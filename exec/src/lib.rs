@@ -74,7 +74,7 @@ mod procfs;
 mod ring;
 mod runtime;
 mod shared;
-mod spare;
+mod slab;
 mod stop;
 mod sync;
 mod task;

@@ -38,8 +38,9 @@ use crate::ring::{AWAKE, FOREIGN, Holder, NO_TOKEN, PORT_WAITS, TASK_WAITS, Wait
 use crate::runtime::ports::Plain;
 use crate::shared::Shared;
 use crate::shared::options::Options;
-use crate::spare::Spare;
+use crate::slab;
 use crate::sync::{Ordering, barrier};
+use crate::task::body::BODILESS;
 use crate::task::cell::{Kind, Ring, State, TaskCell};
 use crate::task::inbox::Pushed;
 use crate::task::spec::{TaskId, TaskSpec};
@@ -74,7 +75,7 @@ impl<T> Both<T> {
 
 fn ring(capacity: usize) -> Both<Ring> {
     let ring = Ring::new(1, capacity, StreamTelemetry::none(), Plain::<usize>::MESSAGES);
-    Both(Spare::make(ring))
+    Both(slab::make(ring))
 }
 
 fn push(ring: &Ring, message: usize) -> bool {
@@ -118,7 +119,7 @@ fn task(shared: &Arc<Shared>) -> Both<TaskCell> {
 
 fn task_of_no_worker(shared: &Arc<Shared>) -> Both<TaskCell> {
     let kind = Kind { blocking: false, is_shown: false, keeps_spec: false };
-    Both(TaskCell::new(shared.home.clone(), TaskId(1), TaskSpec::default(), None, kind))
+    Both(TaskCell::new(shared.home.clone(), TaskId(1), TaskSpec::default(), BODILESS.empty(), kind))
 }
 
 /// Two threads pass more messages than the ring holds, and each sleeps when it can do nothing. When the ring
@@ -718,7 +719,7 @@ fn loom_last_end_frees_the_stream_with_its_messages() {
     model(|| {
         let message = Freed::not_yet();
         let ring = Ring::new(1, 2, StreamTelemetry::none(), Plain::<Message>::MESSAGES);
-        let ring = Both(Spare::make(ring));
+        let ring = Both(slab::make(ring));
         let written = message.clone();
         let writing = thread::spawn(move || {
             let ring = ring;
@@ -742,7 +743,7 @@ fn loom_last_reference_frees_a_task_with_its_ready_ports() {
         let shared = shared();
         let message = Freed::not_yet();
         let ring = Ring::new(1, 2, StreamTelemetry::none(), Plain::<Message>::MESSAGES);
-        let ring = Both(Spare::make(ring));
+        let ring = Both(slab::make(ring));
         push_message(ring.get(), Message(message.clone()));
         let task = task(&shared);
         task.get().counted();

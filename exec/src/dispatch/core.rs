@@ -60,6 +60,8 @@ pub(crate) struct Adopted {
     /// The capacity of streams for which the network states none.
     pub(crate) capacity: u64,
     pub(super) by_demand: bool,
+    /// Whether a dispatch may end by [`Core::relay`]: nothing is measured, and ready tasks are not ordered.
+    pub(super) relays: bool,
 }
 
 /// A value that is never the number of changes of settings.
@@ -91,7 +93,14 @@ impl Core {
             moving: Moving::default(),
             loads: Loads::default(),
             telemetry,
-            adopted: Adopted { changes: LOOK_UP, quantum: 0, unfinished: 0, capacity, by_demand: false },
+            adopted: Adopted {
+                changes: LOOK_UP,
+                quantum: 0,
+                unfinished: 0,
+                capacity,
+                by_demand: false,
+                relays: false,
+            },
         }
     }
 
@@ -160,6 +169,7 @@ impl Core {
         self.adopted.unfinished = self.shared.tuning.unfinished(&mut self.telemetry);
         self.adopted.capacity = self.shared.tuning.settings.capacity.load();
         self.adopted.by_demand = self.shared.tuning.by_demand(&mut self.telemetry);
+        self.adopted.relays = !self.telemetry.measures() && !self.adopted.by_demand;
         self.shared.adopt_workers();
         // A task with a thread of its own needs no reading here, because it reads the clock when it resumes.
         if self.telemetry.lags() && self.worker != FOREIGN {

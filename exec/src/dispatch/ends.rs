@@ -86,8 +86,17 @@ impl Core {
 
     /// Removes an end that moves away from the current dispatch's list, and publishes what the dispatch did
     /// with it.
+    #[inline]
     pub(super) fn finish_with(&mut self, ring: NonNull<Ring>, writes: bool) {
         self.take_back_handed();
+        // An end that has no mark is on no dispatch's list.
+        if (Touch { ring, writes }).state().load(Ordering::Relaxed) & TOUCHED != 0 {
+            self.finish_with_touched(ring, writes);
+        }
+    }
+
+    #[inline(never)]
+    fn finish_with_touched(&mut self, ring: NonNull<Ring>, writes: bool) {
         let Some(at) =
             self.used.touched.iter().position(|touch| touch.ring == ring && touch.writes == writes)
         else {
@@ -147,7 +156,7 @@ impl Core {
             self.close(ring)
         } else {
             self.leave(ring);
-            self.shared.home.admission.drop_unread(ring.discarded.get());
+            self.shared.home.admission.drop_unread(ring.discarded());
         }
         self.used.released.push(touch.ring);
     }
@@ -228,7 +237,7 @@ pub(crate) fn leave_reader(ring: NonNull<Ring>) {
         Some(core) => unsafe {
             let core = &mut *core.as_ptr();
             core.leave(r);
-            core.shared.home.admission.drop_unread(r.discarded.get());
+            core.shared.home.admission.drop_unread(r.discarded());
         },
         None => {
             let waits = r.end_reading(NO_TOKEN, FOREIGN);

@@ -73,10 +73,9 @@ impl Core {
         if count > 1 && cell.member_of() != unsafe { core.as_ref() }.task.get().member_of() {
             return None;
         }
-        // SAFETY: this is the task's own thread, and it is not dispatched.
-        let body = unsafe { cell.body() }.as_mut()?;
         let next = HandedOn { of: ring.messages.of, first, count, _messages: PhantomData };
-        let out = catch_unwind(AssertUnwindSafe(|| body.passes_to(next).map(|to| to.ring))).ok()??;
+        // SAFETY: this is the task's own thread, and it is not dispatched.
+        let out = catch_unwind(AssertUnwindSafe(|| unsafe { cell.body_passes_to(next) })).ok()??;
         // SAFETY: the task has the writing end of this stream, which keeps the stream alive.
         let next = unsafe { out.as_ref() };
         let is_fit = next.messages.of == ring.messages.of
@@ -202,8 +201,8 @@ impl Core {
                 ((&*core.as_ptr()).telemetry.message_cell(), times)
             };
             let progress = Progress { cell, first: 0, times: times.then_some(core.cast()) };
-            // SAFETY: this is the task's own thread, and its body is not borrowed elsewhere.
-            unsafe { task.body() }.as_mut().map_or(0, |body| body.work_on(messages, progress))
+            // SAFETY: this is the task's own thread, and no other call to its body is under way.
+            unsafe { task.body_works_on(messages, progress) }
         }))
     }
 

@@ -32,3 +32,5 @@ pub(crate) use core::{Core, current};
 pub(crate) use ends::{close_writer, leave_reader};
 #[cfg(not(loom))]
 pub(crate) use used::Handed;
+
+pub(crate) use used::Touch;

@@ -179,7 +179,7 @@ impl Core {
         } else {
             let popped = ring.reading.popped.get();
             ring.reading.available.set(popped);
-            (ring.taken_since() - ring.discarded.get(), 0)
+            (ring.taken_since() - ring.discarded(), 0)
         }
     }
 

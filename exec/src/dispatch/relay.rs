@@ -1,38 +1,60 @@
 //! The end of a dispatch that read one stream to its end and wrote to one other stream, while nothing is
 //! measured. A message that is alone in its network makes such a dispatch at each task that it passes.
 //!
-//! The functions of `publishing` end any dispatch, and decide for each end what to do. This one takes the same
-//! steps in the same order in fewer instructions, because it knows which steps there are.
+//! The functions of `publishing` end any dispatch, and decide for each end what to do. These take the same
+//! steps in the same order in fewer instructions, because they know which steps there are. If the dispatch wakes
+//! the only task that is ready, that task is not queued: its dispatch follows, and begins with the messages at
+//! hand.
+
+use std::ptr::NonNull;
 
 use super::budget::Budget;
 use super::core::Core;
+use crate::dispatch::used::Touch;
 use crate::ring::{AWAKE, NOTED, TASK_WAITS, TOUCHED, Wait};
 use crate::stop::Stop;
 use crate::sync::Ordering;
 use crate::task::cell::{Current, Ring, State, TaskCell};
-use crate::telemetry::Cause;
+use crate::telemetry::{Cause, Share};
+
+/// A task that was made ready by the dispatch before, and is next on this thread because no other task is ready.
+#[derive(Clone, Copy)]
+pub(super) struct Next {
+    pub(super) task: NonNull<TaskCell>,
+    /// The stream whose messages woke the task.
+    pub(super) by: NonNull<Ring>,
+}
+
+/// How a dispatch ended.
+pub(super) enum Relayed {
+    /// It was no simple one; nothing was done.
+    Not,
+    Done,
+    /// It woke the task that is next.
+    To(Next),
+}
 
 impl Core {
-    /// Publishes the current task's dispatch and arms the task's wake-up; returns `false`, and changes nothing,
-    /// if the dispatch was not as simple as that.
-    #[inline]
-    pub(super) fn relay(&mut self, task: &TaskCell, stop: Stop, budget: &Budget) -> bool {
-        if self.telemetry.measures() {
-            return false;
+    /// Publishes the current task's dispatch and arms the task's wake-up, if the dispatch was as simple as that.
+    #[inline(always)]
+    pub(super) fn relay(&mut self, task: &TaskCell, stop: Stop, budget: &Budget) -> Relayed {
+        if !self.adopted.relays {
+            return Relayed::Not;
         }
-        let [one, other] = self.used.touched[..] else { return false };
+        let [one, other] = self.used.touched[..] else { return Relayed::Not };
         let (from, to) = if one.writes { (other, one) } else { (one, other) };
         let is_simple = stop == Stop::InputEmpty
             && one.writes != other.writes
             && budget.is_unsampled()
-            && !self.adopted.by_demand
             && self.handed.is_none()
-            && self.used.released.is_empty()
-            && !self.used.ports_wait
             && !task.has_rare();
         if !is_simple {
-            return false;
+            return Relayed::Not;
         }
+        // A task that waits for any of several inputs has rare state, and references are released at the end of a
+        // dispatch only.
+        debug_assert!(!self.used.ports_wait && self.used.released.is_empty());
+        let by = to.ring;
         // SAFETY: an end on the list is kept until the list is emptied, and the references are not kept longer.
         let (from, to) = unsafe { (from.ring.as_ref(), to.ring.as_ref()) };
         // A reader that saw the stream's end before, and did not end, is an error, which `arm` reports.
@@ -40,19 +62,85 @@ impl Core {
             || to.writing.state.load(Ordering::Relaxed) != TOUCHED
             || from.reading.end_told.get()
         {
-            return false;
+            return Relayed::Not;
+        }
+        let writes = to.written_since();
+        if self.tasks.ready.is_empty()
+            && writes > 0
+            && from.taken_since() == writes
+            && let Some(reader) = to.publish_to_reader_here(self.me)
+        {
+            return self.relay_to(task, (from, to, by), writes, reader);
         }
         self.publish_relay(task, from, to);
-        true
+        Relayed::Done
     }
 
+    /// Ends the current task's dispatch, which read from one stream the last messages, and wrote as many to
+    /// another, where they were published and `reader` waited for them.
+    #[inline(always)]
+    fn relay_to(
+        &mut self,
+        task: &TaskCell,
+        (from, to, by): (&Ring, &Ring, NonNull<Ring>),
+        writes: usize,
+        reader: &TaskCell,
+    ) -> Relayed {
+        let counts = &task.counts;
+        counts.dispatches.set(counts.dispatches.get() + 1);
+        counts.reads.set(counts.reads.get() + writes as u64);
+        counts.writes.set(counts.writes.get() + writes as u64);
+        self.used.popped_last.set(std::ptr::null());
+        self.used.touched.clear();
+        to.writing.limit.set(to.writing.pushed.get());
+        to.writing.state.store(0, Ordering::Release);
+        from.reading.available.set(from.reading.popped.get());
+        if reader.state.get() != State::Idle || reader.worker() != self.worker {
+            self.wake(reader, Cause::Input, to.id);
+            self.rest(task, from);
+            return Relayed::Done;
+        }
+        self.no_longer_idle(reader);
+        if from.rest_here(self.me) && !task.notified.get() {
+            task.waits_for_only(from);
+            task.waits_for.set(Share::InputWait);
+            task.state.set(State::Idle);
+            from.reading.state.store(0, Ordering::Release);
+        } else {
+            self.rest(task, from);
+        }
+        reader.state.set(State::Ready);
+        Relayed::To(Next { task: NonNull::from(reader), by })
+    }
+
+    /// Puts a task that is next into the queue instead, because the thread has other work to look at.
+    #[cold]
+    pub(super) fn queue_next(&mut self, next: Next) {
+        self.task = Current::NONE;
+        // SAFETY: a ready task is alive, and this is its thread.
+        self.tasks.ready.push_front(unsafe { next.task.as_ref() });
+    }
+
+    /// Begins the dispatch of a task that is next: the messages that woke it can be read without a look for
+    /// them.
+    #[inline(always)]
+    pub(super) fn begin_relayed(&mut self, next: Next) {
+        // SAFETY: the task that is next has an end of the stream, which keeps it.
+        let ring = unsafe { next.by.as_ref() };
+        debug_assert!(self.used.touched.is_empty());
+        if ring.may_read_here() && self.used.touch_if_room(Touch { ring: next.by, writes: false }) {
+            ring.begin_reading_here();
+        }
+    }
+
+    #[inline(never)]
     fn publish_relay(&mut self, task: &TaskCell, from: &Ring, to: &Ring) {
         self.telemetry.publishing_begins();
         task.counts.dispatches.set(task.counts.dispatches.get() + 1);
         let (pushed, popped) = (to.writing.pushed.get(), from.reading.popped.get());
         to.writing.limit.set(pushed);
         from.reading.available.set(popped);
-        self.count(from.taken_since() - from.discarded.get(), to.written_since());
+        self.count(from.taken_since() - from.discarded(), to.written_since());
         self.used.popped_last.set(std::ptr::null());
         self.used.touched.clear();
         if pushed != to.writing.tail.load(Ordering::Relaxed) {
@@ -63,6 +151,13 @@ impl Core {
             to.leave_writer_section();
         }
         to.writing.state.store(0, Ordering::Release);
+        self.rest(task, from);
+    }
+
+    /// Publishes what the current task read, and lets the task sleep until the next message comes, unless one
+    /// came already.
+    fn rest(&mut self, task: &TaskCell, from: &Ring) {
+        let popped = from.reading.popped.get();
         if popped != from.reading.head.load(Ordering::Relaxed) {
             let waits = from.publish_read(self.me, self.worker);
             if waits != AWAKE {

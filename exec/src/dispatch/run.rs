@@ -6,6 +6,7 @@ use std::thread;
 
 use super::budget::Budget;
 use super::core::Core;
+use super::relay::{Next, Relayed};
 use crate::fault::Fault;
 use crate::ring::Holder;
 use crate::stop::Stop;
@@ -15,8 +16,24 @@ use crate::telemetry::Share;
 use crate::wake::ready::ReadyQueue;
 
 impl Core {
-    /// Runs a ready task once.
-    pub(crate) fn dispatch(core: NonNull<Core>, task: NonNull<TaskCell>) {
+    /// Runs a ready task once. If its messages wake the only task that is ready then, and `is_calm` says that
+    /// the thread has nothing else to look at, that task runs next, and so on.
+    pub(crate) fn dispatch(core: NonNull<Core>, task: NonNull<TaskCell>, is_calm: impl Fn() -> bool) {
+        let mut task = task;
+        while let Some(next) = Core::dispatch_once(core, task) {
+            // SAFETY: this is the thread's own core; the reference ends with the block, and no user's code runs.
+            let core = unsafe { &mut *core.as_ptr() };
+            if !is_calm() {
+                return core.queue_next(next);
+            }
+            core.begin_relayed(next);
+            task = next.task;
+        }
+    }
+
+    /// Runs a ready task once; returns the task that must run next, if there is one.
+    #[inline(always)]
+    fn dispatch_once(core: NonNull<Core>, task: NonNull<TaskCell>) -> Option<Next> {
         // SAFETY: tasks in the queue are alive, and this is the task's thread.
         let cell = unsafe { task.as_ref() };
         cell.state.set(State::Running);
@@ -30,15 +47,24 @@ impl Core {
         };
         let outcome = match run_body(core, cell, budget.messages, full) {
             Ok(Stop::Ended) => Ok(()),
-            Ok(stop) => match Core::after(core, cell, stop, &budget) {
-                Ok(()) => return,
-                Err(reason) => Err(Fault::found(reason)),
-            },
+            Ok(stop) => {
+                // SAFETY: this is the thread's own core; no user's code runs while it is borrowed.
+                match unsafe { &mut *core.as_ptr() }.relay(cell, stop, &budget) {
+                    Relayed::To(next) => return Some(next),
+                    Relayed::Done => return None,
+                    Relayed::Not => {}
+                }
+                match Core::after(core, cell, stop, &budget) {
+                    Ok(()) => return None,
+                    Err(reason) => Err(Fault::found(reason)),
+                }
+            }
             Err(panic) => Err(Fault::panicked(&*panic)),
         };
         // SAFETY: this is the thread's own core; the reference ends with the line.
         unsafe { &mut *core.as_ptr() }.take_back_handed();
         Core::end(core, task, outcome);
+        None
     }
 
     /// Publishes the dispatch, arms the task's wake-ups and requeues the task.
@@ -49,10 +75,6 @@ impl Core {
         stop: Stop,
         budget: &Budget,
     ) -> Result<(), &'static str> {
-        // SAFETY: this is the thread's own core; the reference ends with the line, and no user's code runs before.
-        if unsafe { &mut *core.as_ptr() }.relay(task, stop, budget) {
-            return Ok(());
-        }
         task.counts.dispatches.set(task.counts.dispatches.get() + 1);
         // SAFETY: this is the thread's own core; the reference ends with the line.
         if unsafe { core.as_ref() }.handed.is_some() {
@@ -119,9 +141,8 @@ impl Core {
         // SAFETY: this is the task's own thread; the reference that keeps the task alive is given up at the
         // end of this function.
         let cell = unsafe { task.as_ref() };
-        // SAFETY: this is the task's own thread; the reference to the body ends with this line.
-        let body = unsafe { cell.body() }.take();
-        let dropped = catch_unwind(AssertUnwindSafe(|| drop(body)));
+        // SAFETY: this is the task's own thread, and no call to the body is under way.
+        let dropped = catch_unwind(AssertUnwindSafe(|| unsafe { cell.drop_body() }));
         let outcome = match dropped {
             Ok(()) => outcome,
             Err(panic) => outcome.and(Err(Fault::panicked(&*panic))),
@@ -197,10 +218,7 @@ fn run_body(core: NonNull<Core>, task: &TaskCell, messages: usize, full: bool) -
             (core.task, full && core.telemetry.may_time_messages(task) && core.times_messages())
         };
         let mut cx = Context::new(core.cast(), current, messages, (full, times_each));
-        // SAFETY: this is the task's own thread, and its body is not borrowed elsewhere.
-        match unsafe { task.body() } {
-            Some(body) => body.run(&mut cx),
-            None => Stop::Ended,
-        }
+        // SAFETY: this is the task's own thread, and no other call to its body is under way.
+        unsafe { task.run_body(&mut cx) }
     }))
 }

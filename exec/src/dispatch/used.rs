@@ -24,11 +24,29 @@ pub(crate) struct Used {
 impl Used {
     pub(crate) fn new() -> Used {
         Used {
-            touched: Vec::new(),
+            touched: Vec::with_capacity(8),
             popped_last: Cell::new(std::ptr::null()),
             ports_wait: false,
             released: Vec::new(),
         }
+    }
+}
+
+impl Used {
+    /// Adds an end to the list, if the list has memory for one more. The call never allocates, so its caller
+    /// need not save registers for a call of the allocator.
+    #[inline(always)]
+    pub(crate) fn touch_if_room(&mut self, touch: Touch) -> bool {
+        let length = self.touched.len();
+        if length == self.touched.capacity() {
+            return false;
+        }
+        // SAFETY: the list has memory for an end at `length`, which is written before it counts.
+        unsafe {
+            self.touched.as_mut_ptr().add(length).write(touch);
+            self.touched.set_len(length + 1);
+        }
+        true
     }
 }
 
@@ -87,7 +105,7 @@ impl Touch {
 /// The stream and index of the message popped last from a stream that the dispatch read. Messages that a
 /// reader dropped when it left do not count as popped.
 pub(crate) fn popped_last_of(ring: &Ring) -> (u64, u64) {
-    (ring.id, (ring.reading.popped.get() - ring.discarded.get()) as u64 - 1)
+    (ring.id, (ring.reading.popped.get() - ring.discarded()) as u64 - 1)
 }
 
 /// The only stream whose writing end the dispatch found full (if `writes`) or whose reading end it found

@@ -25,19 +25,24 @@
 //! (`membarrier`). The flag `section` is thus an asymmetric hazard pointer: cheap for the publisher,
 //! expensive for the mover.
 
+mod local;
+mod port;
 pub(crate) mod stream;
 pub(crate) mod tokens;
 
 use std::any::TypeId;
 use std::cell::Cell;
+use std::ptr::NonNull;
 
 use crate::sync::{
     AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering, StoreFenced, barrier, spin_loop,
     yield_now,
 };
 
-use crate::spare::{Spare, spared};
+use crate::slab;
 use crate::telemetry::{StreamTelemetry, WatchedStream, WatchedTask};
+
+pub(crate) use port::Port;
 
 /// The worker number of a task that is moving between workers, and of a blocking task.
 pub(crate) const NOBODY: u32 = u32::MAX;
@@ -129,12 +134,9 @@ pub(crate) struct Ring<H: 'static> {
     pub(crate) refs: AtomicU32,
     pub(crate) id: u64,
     pub(crate) telemetry: StreamTelemetry,
-    /// Messages written to a stream without reader. Only the writer accesses the field.
-    pub(crate) refused: Cell<usize>,
-    /// Messages that the leaving reader dropped unread. Only the reader accesses the field.
-    pub(crate) discarded: Cell<usize>,
-    /// Null unless the stream is in a group of inputs of the reader's task. The reading task's thread makes
-    /// the port before the port first waits, and the port is kept as long as the ring.
+    /// The state of few streams; null for most. The reading task's thread makes the port before the port first
+    /// waits, or when it leaves; the writer makes it when the reader is gone. The port is kept as long as the
+    /// ring.
     port: AtomicPtr<Port>,
     pub(crate) messages: &'static Messages<H>,
     pub(crate) reading: Reading<H>,
@@ -183,8 +185,14 @@ pub(crate) struct Writing<H> {
 /// The reader's side of a stream; the writer's side is [`Writing`].
 #[repr(C)]
 pub(crate) struct Reading<H> {
+    // The first three fields are seldom written, because they may be in one cache line with the writer's.
     /// The reading task: a counted reference like [`Writing::task`].
     pub(crate) task: AtomicPtr<H>,
+    /// The slots of the reader's block. The writer stores the slots of the first block here before it
+    /// publishes the first message; from then on only the reader writes the field.
+    pub(crate) slots: AtomicPtr<u8>,
+    /// The home of the writer, as the reader has learned it; written by the same rules as `reader_home`.
+    writer_home: AtomicU64,
     /// The number of messages whose reading was published, so that their slots are free again. The field is
     /// written by the reader, read by the writer with acquire.
     pub(crate) head: AtomicUsize,
@@ -193,11 +201,6 @@ pub(crate) struct Reading<H> {
     /// The value up to which `popped` may grow in a dispatch of `task` without reading `tail` again. The
     /// field equals `popped` between dispatches.
     pub(crate) available: Cell<usize>,
-    /// The slots of the reader's block. The writer stores the slots of the first block here before it
-    /// publishes the first message; from then on only the reader writes the field.
-    pub(crate) slots: AtomicPtr<u8>,
-    /// The home of the writer, as the reader has learned it; written by the same rules as `reader_home`.
-    writer_home: AtomicU64,
     /// The mask of the reader's block; [`NO_BLOCK`] before the reader has a block.
     pub(crate) mask: Cell<u32>,
     /// The low half of `popped` when the reader's dispatch began.
@@ -219,20 +222,6 @@ pub(crate) struct Reading<H> {
     /// The number of ends that are gone. Each end adds 1 when it goes (acquire-release).
     ends_gone: AtomicU8,
 }
-
-/// The additional state of a stream in a group of inputs: see [`Inputs`](crate::Inputs).
-pub(crate) struct Port {
-    /// The ring of the next port in the stack of ready ports. The field is written by the thread that pushes
-    /// this port on the stack, read by the thread that empties the stack.
-    pub(crate) next: AtomicPtr<()>,
-    /// The index of the task's group of inputs that the port is in (`u32::MAX`: none); `index` is the port's
-    /// place in the group. Only the reader accesses the two fields, and writes them before the port first
-    /// waits.
-    pub(crate) group: Cell<u32>,
-    pub(crate) index: Cell<u32>,
-}
-
-spared!(Port);
 
 /// The binary logarithm of the number of slots in the largest block of a stream with this capacity.
 fn last_block(capacity: usize) -> u8 {
@@ -289,8 +278,6 @@ impl<H: Holder> Ring<H> {
             refs: AtomicU32::new(2),
             id,
             telemetry,
-            refused: Cell::new(0),
-            discarded: Cell::new(0),
             port: AtomicPtr::new(std::ptr::null_mut()),
             messages,
             reading,
@@ -318,6 +305,13 @@ impl<H: Holder> Ring<H> {
             return None;
         }
         self.adopt_other(now, wanted.clamp(1, 1 << 30) as u32)
+    }
+
+    /// Whether the capacity stays the same if the setting is `wanted`.
+    #[inline]
+    pub(crate) fn keeps_capacity(&self, wanted: u64) -> bool {
+        let now = self.capacity.load(Ordering::Relaxed);
+        now & FOLLOWS == 0 || u64::from(now & !FOLLOWS) == wanted
     }
 
     #[cold]
@@ -356,34 +350,6 @@ impl<H: Holder> Ring<H> {
     #[inline]
     pub(crate) fn taken_since(&self) -> usize {
         (self.reading.popped.get() as u32).wrapping_sub(self.reading.mark.get()) as usize
-    }
-
-    /// The port of a stream that is in a group of inputs.
-    #[inline]
-    pub(crate) fn port(&self) -> Option<&Port> {
-        // SAFETY: the port is kept as long as the ring.
-        unsafe { self.port.load(Ordering::Acquire).as_ref() }
-    }
-
-    /// Makes the stream port `index` of a group. The caller runs on the thread of the reader's task.
-    pub(crate) fn enroll(&self, group: u32, index: u32) {
-        match self.port() {
-            Some(port) => {
-                port.group.set(group);
-                port.index.set(index);
-            }
-            None => {
-                let next = AtomicPtr::new(std::ptr::null_mut());
-                let made = Spare::make(Port { next, group: Cell::new(group), index: Cell::new(index) });
-                self.port.store(made.as_ptr(), Ordering::Release);
-            }
-        }
-    }
-
-    /// The index of the reader task's group of inputs that the stream is in, if any.
-    #[inline]
-    pub(crate) fn group(&self) -> Option<usize> {
-        self.port().map(|port| port.group.get() as usize).filter(|&group| group != u32::MAX as usize)
     }
 
     // ---- the writer
@@ -659,6 +625,7 @@ impl<H: Holder> Ring<H> {
 
     /// Stores `task` (or none) as the task at the end `end`. The task at the other end (the peer) caches the
     /// home of that task in `home`, and uses the task only inside its section.
+    #[inline]
     fn move_end(
         &self,
         end: &AtomicPtr<H>,
@@ -673,6 +640,19 @@ impl<H: Holder> Ring<H> {
         if end.load(Ordering::Relaxed).is_null() {
             return end.store(new, Ordering::Release);
         }
+        self.move_end_of_task(end, home, peer_section, new, worker);
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn move_end_of_task(
+        &self,
+        end: &AtomicPtr<H>,
+        home: &AtomicU64,
+        peer_section: &AtomicU8,
+        new: *mut H,
+        worker: u32,
+    ) {
         let before = end.swap(new, Ordering::SeqCst);
         home.store_fenced(UNKNOWN);
         // SAFETY: the pointer is the stream's counted reference, which was taken out of the field above.
@@ -773,7 +753,7 @@ impl<H: Holder> WatchedStream for Ring<H> {
 
     #[inline]
     fn passed_now(&self, writes: bool) -> usize {
-        if writes { self.written_since() } else { self.taken_since() - self.discarded.get() }
+        if writes { self.written_since() } else { self.taken_since() - self.discarded() }
     }
 
     #[inline]
@@ -784,7 +764,7 @@ impl<H: Holder> WatchedStream for Ring<H> {
 
     #[inline]
     fn lost(&self, writes: bool) -> usize {
-        if writes { self.refused.get() } else { self.discarded.get() }
+        if writes { self.refused() } else { self.discarded() }
     }
 
     fn peer(&self, writes: bool) -> u64 {
@@ -792,18 +772,17 @@ impl<H: Holder> WatchedStream for Ring<H> {
     }
 
     fn totals(&self) -> (u64, u64, u64) {
-        let read = (self.reading.popped.get() - self.discarded.get()) as u64;
-        let written = (self.writing.pushed.get() + self.refused.get()) as u64;
+        let read = (self.reading.popped.get() - self.discarded()) as u64;
+        let written = (self.writing.pushed.get() + self.refused()) as u64;
         (written, read, written - read)
     }
 }
 
 impl<H> Drop for Ring<H> {
     fn drop(&mut self) {
-        let port = self.port.load(Ordering::Relaxed);
-        if !port.is_null() {
+        if let Some(port) = NonNull::new(self.port.load(Ordering::Relaxed)) {
             // SAFETY: `enroll` made the port, and no other reference to the ring exists.
-            unsafe { Spare::free(port) };
+            unsafe { slab::free_value(port) };
         }
     }
 }

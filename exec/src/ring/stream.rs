@@ -3,10 +3,10 @@
 
 use std::alloc::Layout;
 use std::cell::Cell;
-use std::mem::MaybeUninit;
+use std::ptr::NonNull;
 
 use crate::ring::{Holder, NO_BLOCK, Ring};
-use crate::spare::{Spare, spared};
+use crate::slab::{self, UNIT};
 use crate::sync::{AtomicPtr, AtomicUsize, Ordering, Slot};
 
 /// The number of slots that a stream begins with. Whenever all slots are in use, the stream goes on in a
@@ -76,21 +76,20 @@ fn layout<T>(count: usize) -> (Layout, usize) {
     Layout::new::<Header>().extend(slots).expect("a header fits, too")
 }
 
-/// The memory of the smallest blocks: a header and the first slots of a stream of pointers, such as records. Each
-/// worker keeps memory of this size, because each stream through which a message passes needs some.
-pub(crate) struct Small(#[allow(dead_code, reason = "only the size counts")] [MaybeUninit<u64>; 9]);
+/// The size of the first block of a stream of pointers, such as records: a header and a few slots.
+const SMALL: usize = size_of::<Header>() + SLOTS_AT_FIRST * size_of::<u64>();
 
-spared!(Small);
-
+/// Whether blocks with this layout come from slabs. Larger ones come from the allocator, because few streams have
+/// one.
 fn is_small(layout: Layout) -> bool {
-    layout.size() <= size_of::<Small>() && layout.align() <= align_of::<Small>()
+    layout.size() <= SMALL && layout.align() <= UNIT
 }
 
 /// Memory for a block with this layout.
 #[inline]
 fn allocate(layout: Layout) -> *mut u8 {
     if is_small(layout) {
-        return Box::into_raw(Spare::<Small>::memory()).cast();
+        return slab::allocate(layout.size()).as_ptr();
     }
     // SAFETY: the layout has a size greater than 0 because it contains a header.
     let block = unsafe { std::alloc::alloc(layout) };
@@ -106,9 +105,13 @@ fn allocate(layout: Layout) -> *mut u8 {
 /// The memory came from [`allocate`] with the same layout, and no code uses it any more.
 #[inline]
 unsafe fn deallocate(block: *mut u8, layout: Layout) {
-    // SAFETY: guaranteed by the caller; memory of the smallest size needs no value to be valid.
+    // SAFETY: guaranteed by the caller.
     unsafe {
-        if is_small(layout) { Spare::free(block.cast::<Small>()) } else { std::alloc::dealloc(block, layout) }
+        if is_small(layout) {
+            slab::free(NonNull::new_unchecked(block), layout.size())
+        } else {
+            std::alloc::dealloc(block, layout)
+        }
     }
 }
 
@@ -185,6 +188,15 @@ pub(crate) fn room<T>(ring: &Ring<impl Holder>) -> usize {
     ring.writing.limit.set(ring.writing.pushed.get() + in_block);
     ring.writing.beyond.set((room - in_block) as u32);
     room
+}
+
+/// How many messages may be written into the writer's block, if the stream is empty, and the block is not watched
+/// for being too large.
+#[inline(always)]
+pub(crate) fn room_if_empty(ring: &Ring<impl Holder>) -> Option<usize> {
+    let count = ring.writing.mask.get() as usize + 1;
+    (ring.look_for_room() == 0 && count <= SLOTS_KEPT && !ring.writing.slots.get().is_null())
+        .then(|| count.min(ring.capacity() as usize))
 }
 
 /// How many slots of the writer's block are free; allocates a new block if none is. `used` messages are not

@@ -12,6 +12,7 @@ use crate::runtime::inputs::Inputs;
 use crate::runtime::ports::{DeepSize, In, Out, StreamSpec};
 use crate::shared::Shared;
 use crate::shared::spread::Spread;
+use crate::task::body;
 use crate::task::context::{Context, Ports, Progress, Task};
 use crate::task::spec::{Replica, TaskId, TaskSpec};
 
@@ -102,7 +103,7 @@ impl Context<'_> {
     /// Creates a task. The new task runs for the first time after this dispatch, on the worker that the
     /// mapper chooses.
     pub fn spawn(&mut self, spec: TaskSpec, task: impl Task) -> TaskId {
-        Core::spawn(self.core(), spec, Box::new(task))
+        body::give(task, |task| Core::spawn(self.core(), spec, task))
     }
 
     /// Creates a task with a thread of its own, which starts at once: see

@@ -33,6 +33,7 @@ use crate::shared::options::{self, Options};
 use crate::shared::own_threads::Handed;
 use crate::shared::spread::Spread;
 use crate::sync::{AtomicBool, Ordering, lock};
+use crate::task::body;
 use crate::task::cell::TaskCell;
 use crate::task::context::{Ports, Task};
 use crate::task::spec::{TaskId, TaskSpec};
@@ -125,7 +126,12 @@ impl Runtime {
                 move |_| drop(task)
             });
         }
-        let cell = self.shared.new_task(spec, Some(Box::new(task)), self.shared.mapping.thread_per_task);
+        let cell = body::give(task, |given| {
+            let cell = self.shared.new_task(spec, given.methods(), self.shared.mapping.thread_per_task);
+            // SAFETY: the cell was just made for this value, and no other thread has it.
+            unsafe { cell.as_ref().embody(given) };
+            cell
+        });
         // SAFETY: the reference to the task was just made, and keeps the task alive.
         let task = unsafe { cell.as_ref() };
         let id = task.id;
@@ -197,14 +203,13 @@ impl Runtime {
             self.shared.home.board.task_placed(cell, place);
             // SAFETY: the reference that was handed over keeps the cell alive, and no other thread accesses
             // the cell's body yet.
-            if let Some(body) = unsafe { cell.body() } {
-                body.attach(&mut Ports { thread: core.cast(), task: cell });
-            }
+            unsafe { cell.attach_body(&mut Ports { thread: core.cast(), task: cell }) };
         }
         for task in tasks {
             // SAFETY: the reference that was handed over keeps the cell alive, and no other thread accesses
             // the cell's body yet.
-            match unsafe { task.0.as_ref().body() }.take_if(|_| self.shared.mapping.thread_per_task) {
+            let own = self.shared.mapping.thread_per_task.then(|| unsafe { task.0.as_ref().take_body() });
+            match own.flatten() {
                 Some(body) => {
                     self.shared.start_blocking(task.0, move |blocking: &mut Blocking| blocking.drive(body))
                 }
@@ -305,7 +310,7 @@ impl Drop for Runtime {
             // SAFETY: this gives up the reference that was kept for a start that never happened.
             unsafe {
                 let cell = task.0.as_ref();
-                drop(cell.body().take());
+                cell.drop_body();
                 self.shared.home.board.task_ended(cell, &Ok(()));
                 TaskCell::release(task.0.as_ptr());
             }

@@ -8,11 +8,11 @@ use thalweg_space::NameRef;
 
 #[cfg(not(loom))]
 use crate::dispatch::Handed;
-use crate::dispatch::{self, Core};
+use crate::dispatch::{self, Core, Touch};
 use crate::ring::stream::{self, messages, room, slot, take};
 use crate::ring::{Messages, NOTED, TOUCHED, mark, wait_until_zero};
 use crate::shared::Shared;
-use crate::spare::Spare;
+use crate::slab;
 #[cfg(not(loom))]
 use crate::stop::Stop;
 use crate::sync::Ordering;
@@ -146,8 +146,9 @@ pub(crate) fn new_stream<T: Send + 'static>(
     telemetry: StreamTelemetry,
     messages: &'static Messages<TaskCell>,
 ) -> (Out<T>, In<T>) {
-    let memory = Spare::memory();
-    let ring = Spare::fill(memory, Ring::new(id, capacity, telemetry, messages));
+    let ring = slab::memory::<Ring>();
+    // SAFETY: the memory is as large as a ring, and no other code has it.
+    unsafe { ring.write(Ring::new(id, capacity, telemetry, messages)) };
     (Out { ring, _messages: PhantomData }, In { ring, _messages: PhantomData })
 }
 
@@ -171,7 +172,7 @@ pub(crate) unsafe fn free<T>(ring: *mut Ring) {
     }
     let block = ring.reading.slots.load(Ordering::Acquire);
     // SAFETY: guaranteed by the caller.
-    unsafe { Spare::free(pointer) };
+    unsafe { slab::free_value(NonNull::from(ring)) };
     // SAFETY: guaranteed by the caller; all messages were read above.
     unsafe { stream::free_blocks::<T>(block) }
 }
@@ -228,7 +229,7 @@ impl<T: Send + 'static> Out<T> {
     /// Drops and counts a message that no task will read.
     #[inline(never)]
     fn refuse(&self, message: T) {
-        self.ring().refused.set(self.ring().refused.get() + 1);
+        self.ring().refuse();
         drop(message);
     }
 
@@ -261,8 +262,33 @@ impl<T: Send + 'static> Out<T> {
         let _ = cx;
     }
 
+    /// Looks for room. The part for an empty stream that the dispatch uses for the first time calls no other
+    /// function, so it saves no registers.
     #[inline(never)]
     fn reserve(&self, cx: &mut Context<'_>) -> Room {
+        let ring = self.ring();
+        // SAFETY: the context's core outlives the context, and we hold no other reference to the core.
+        let core = unsafe { cx.core().as_mut() };
+        let is_plain = ring.writing.task.load(Ordering::Relaxed) == cx.task.pointer()
+            && ring.writing.state.load(Ordering::Relaxed) == 0
+            && core.handed.is_none()
+            && ring.reading.reader_gone.load(Ordering::Acquire) == 0
+            && ring.keeps_capacity(core.adopted.capacity);
+        if is_plain
+            && let Some(room) = stream::room_if_empty(ring)
+            && core.used.touch_if_room(Touch { ring: self.ring, writes: true })
+        {
+            ring.writing.state.store(TOUCHED, Ordering::Relaxed);
+            ring.begin_writing();
+            ring.writing.limit.set(ring.writing.pushed.get() + room);
+            ring.writing.beyond.set(ring.capacity() - room as u32);
+            return Room::Some;
+        }
+        self.reserve_otherwise(cx)
+    }
+
+    #[inline(never)]
+    fn reserve_otherwise(&self, cx: &mut Context<'_>) -> Room {
         let ring = self.ring();
         // SAFETY: the context's core outlives the context, and we hold no other reference to the core.
         let core = unsafe { cx.core().as_mut() };
@@ -503,6 +529,8 @@ impl<T: Send + 'static> In<T> {
         self.len() == 0
     }
 
+    /// Whether messages can be read, after a look for them. The part for a stream that this dispatch has used
+    /// before, and that is empty, calls no other function, so it saves no registers.
     #[inline(never)]
     fn refill(&self, cx: &mut Context<'_>) -> bool {
         let ring = self.ring();
@@ -515,7 +543,7 @@ impl<T: Send + 'static> In<T> {
         self.look(cx)
     }
 
-    #[inline(always)]
+    #[inline(never)]
     fn look(&self, cx: &mut Context<'_>) -> bool {
         // SAFETY: the context's core outlives the context, and we hold no other reference to the core.
         let core = unsafe { cx.core().as_mut() };
@@ -552,7 +580,7 @@ impl<T: Send + 'static> Drop for In<T> {
         }
         let read = self.ring().reading.popped.get();
         self.drain();
-        self.ring().discarded.set(self.ring().reading.popped.get() - read);
+        self.ring().discard(self.ring().reading.popped.get() - read);
         if !own {
             dispatch::leave_reader(self.ring);
         }

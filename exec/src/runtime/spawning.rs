@@ -11,8 +11,9 @@ use crate::shared::Shared;
 use crate::shared::own_threads::Sleep;
 use crate::shared::spread;
 use crate::sync::Ordering;
+use crate::task::body::{BODILESS, Given};
 use crate::task::cell::TaskCell;
-use crate::task::context::{Ports, Task};
+use crate::task::context::Ports;
 use crate::task::inbox::Pushed;
 use crate::task::placement::Placement;
 use crate::task::spec::{TaskId, TaskSpec};
@@ -31,7 +32,7 @@ impl Shared {
     where
         W: FnOnce(&mut Blocking) -> Result<(), String> + Send + 'static,
     {
-        let task = self.new_task(spec, None, true);
+        let task = self.new_task(spec, BODILESS, true);
         // SAFETY: the reference to the task was just made, and keeps the task alive.
         let cell = unsafe { task.as_ref() };
         let id = cell.id;
@@ -88,7 +89,7 @@ impl Shared {
 
 impl Core {
     /// Creates a task while another task runs on the calling thread.
-    pub(crate) fn spawn(core: NonNull<Core>, spec: TaskSpec, mut body: Box<dyn Task>) -> TaskId {
+    pub(crate) fn spawn(core: NonNull<Core>, spec: TaskSpec, body: &mut dyn Given) -> TaskId {
         let (shared, here, creator) = {
             // SAFETY: this is the thread's own core; the reference ends before a user's code runs.
             let core = unsafe { core.as_ref() };
@@ -101,14 +102,15 @@ impl Core {
             let shared = unsafe { core.as_ref() }.shared.clone();
             return shared.spawn_blocking(core, spec, |ports| {
                 body.attach(ports);
-                move |blocking: &mut Blocking| blocking.drive(body)
+                let body = body.boxed();
+                move |blocking: &mut Blocking| body.map_or(Ok(()), |body| blocking.drive(body))
             });
         }
         let worker = match spec.together.filter(|_| spec.place == Placement::ANYWHERE) {
             Some(replica) => replica.worker as usize,
             None => shared.mapping.place(&spec, creator.component.0, (here, shared.taking_part())),
         };
-        let mut task = shared.new_task(spec, None, false);
+        let mut task = shared.new_task(spec, body.methods(), false);
         if let Some(replica) = spread::joins(&spec, creator, worker == here) {
             // SAFETY: no other thread has the cell yet.
             unsafe { task.as_mut() }.belongs_to(replica);
@@ -122,7 +124,7 @@ impl Core {
         core: NonNull<Core>,
         (task, spec): (NonNull<TaskCell>, &TaskSpec),
         worker: u32,
-        mut body: Box<dyn Task>,
+        body: &mut dyn Given,
     ) -> TaskId {
         // SAFETY: the caller holds a reference to the task, so the task is alive.
         let cell = unsafe { task.as_ref() };
@@ -132,7 +134,7 @@ impl Core {
         unsafe { &mut *core.as_ptr() }.telemetry.task_is_made(cell, spec.origin(), worker);
         body.attach(&mut Ports { thread: core.cast(), task: cell });
         // SAFETY: no other thread accesses the cell's body yet.
-        unsafe { *cell.body() = Some(body) };
+        unsafe { cell.embody(body) };
         // SAFETY: this is the thread's own core; adopting runs no user's code.
         let core = unsafe { &mut *core.as_ptr() };
         core.telemetry.task_made(cell, worker == core.worker);
@@ -154,7 +156,7 @@ pub(crate) fn release_into(shared: &Shared, task: NonNull<TaskCell>) {
     cell.in_inbox.store(true, Ordering::Relaxed);
     if wake::send(&shared.home, task) == Pushed::Refused {
         // SAFETY: the worker refused the task, so no other thread accesses its body.
-        drop(unsafe { cell.body() }.take());
+        unsafe { cell.drop_body() };
         shared.home.board.task_ended(cell, &Ok(()));
         shared.task_ended(cell, Ok(()));
     }

@@ -4,17 +4,18 @@
 use std::ptr::NonNull;
 use std::sync::Arc;
 
+use thalweg_space::Space;
+
 use crate::affinity;
 use crate::dispatch::Core;
-use crate::ring::stream::Small;
-use crate::ring::{Holder, Port};
+use crate::ring::Holder;
 use crate::runtime::moves::ASK_AFTER_NS;
 use crate::shared::Shared;
 use crate::shared::letters::Letters;
-use crate::spare::Keeps;
+use crate::slab::{self, Keeps};
 use crate::sync::Ordering;
-use crate::task::cell::{Ring, State, TaskCell};
-use crate::telemetry::{Board, ObservedTask, RecordedTask, Recorder, ShownStream};
+use crate::task::cell::{State, TaskCell};
+use crate::telemetry::Recorder;
 
 /// The number of checks for work between two readings of the clock.
 const LOOKS: u32 = 16;
@@ -25,8 +26,7 @@ const BARE_NS: u64 = 2_000;
 
 /// Runs worker `number` until the runtime stops.
 pub(crate) fn run(shared: Arc<Shared>, number: u32, recorder: Option<Recorder>) {
-    let kept = (Keeps::<TaskCell>::new(), Keeps::<Ring>::new(), Keeps::<Small>::new());
-    let _kept = (kept, Keeps::<Port>::new(), keep_observed(&shared.home.board));
+    let _kept = (Keeps::new(), shared.home.board.space().map(Space::keep_live_rows));
     // An error of pinning is ignored, because an unpinned worker is slower but works.
     let pinned = shared.crew.processor_of(number).filter(|processor| affinity::pin(processor.number).is_ok());
     let mut core = Core::new(shared.clone(), number, recorder);
@@ -44,16 +44,11 @@ pub(crate) fn run(shared: Arc<Shared>, number: u32, recorder: Option<Recorder>) 
     shared.home.admission.falls_asleep();
 }
 
-/// Reserves rows of the live table for tasks and streams that will be made.
-fn keep_observed(board: &Board) -> impl Sized {
-    board.space().map(|space| {
-        let tasks = (Keeps::<ObservedTask>::new(), Keeps::<RecordedTask>::new());
-        (tasks, Keeps::<ShownStream>::new(), space.keep_live_rows())
-    })
-}
-
 fn work(core: NonNull<Core>, shared: &Shared, number: u32) {
     let inbox = &shared.home.inboxes[number as usize];
+    let (stop, attention) = (&shared.stop, &shared.post.attention);
+    let is_calm =
+        || inbox.is_empty() && attention.load(Ordering::Relaxed) == 0 && !stop.load(Ordering::Relaxed);
     while !shared.stop.load(Ordering::Relaxed) {
         if !inbox.is_empty() {
             // SAFETY: this is the thread's own core, and waking runs no user's code.
@@ -65,7 +60,7 @@ fn work(core: NonNull<Core>, shared: &Shared, number: u32) {
         }
         // SAFETY: this is the thread's own core, and waking runs no user's code.
         match unsafe { &mut *core.as_ptr() }.next_task() {
-            Some(task) => Core::dispatch(core, task),
+            Some(task) => Core::dispatch(core, task, is_calm),
             // SAFETY: this is the thread's own core, and waking runs no user's code.
             None => unsafe { &mut *core.as_ptr() }.wait(number),
         }
@@ -113,6 +108,7 @@ impl Core {
     }
 
     fn sleep(&self) {
+        slab::trim();
         let inbox = &self.shared.home.inboxes[self.worker as usize];
         inbox.dispatches.store(self.telemetry.dispatches(), Ordering::Relaxed);
         inbox.wait_for_room.store(self.tasks.wait_for_room, Ordering::Relaxed);

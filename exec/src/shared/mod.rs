@@ -32,8 +32,8 @@ use crate::shared::own_threads::OwnThreads;
 use crate::shared::spread::Spreading;
 use crate::shared::tuning::Tuning;
 use crate::sync::{AtomicBool, AtomicUsize, Ordering};
+use crate::task::body::Methods;
 use crate::task::cell::{Kind, TaskCell};
-use crate::task::context::Task;
 use crate::task::home::Home;
 use crate::task::inbox::Inbox;
 use crate::task::spec::TaskSpec;
@@ -129,19 +129,19 @@ impl Shared {
         (id, capacity.clamp(1, 1 << 30))
     }
 
-    /// Makes the cell of a new task, which is counted as alive; the caller owns the only reference to the
-    /// cell.
+    /// Makes the cell of a new task, which is counted as alive, with room for a body with these methods; the
+    /// caller owns the only reference to the cell.
     pub(crate) fn new_task(
         &self,
         spec: TaskSpec,
-        body: Option<Box<dyn Task>>,
+        methods: &'static Methods,
         blocking: bool,
     ) -> NonNull<TaskCell> {
         let is_shown = blocking || self.tuning.mode_now() != Mode::Off;
         // The cell keeps the whole specification only if a user's mapper places tasks, because only such a
         // mapper reads it.
         let kind = Kind { blocking, is_shown, keeps_spec: self.mapping.places };
-        TaskCell::new(self.home.clone(), self.ends.task_made(), spec, body, kind)
+        TaskCell::new(self.home.clone(), self.ends.task_made(), spec, methods.empty(), kind)
     }
 
     /// Counts a task as ended, after its end was recorded in the space.

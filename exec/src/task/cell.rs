@@ -1,6 +1,6 @@
 //! The cell that the runtime keeps a task in.
 
-use std::cell::{Cell, UnsafeCell};
+use std::cell::Cell;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
@@ -8,9 +8,8 @@ use thalweg_space::SiteRef;
 
 use crate::parker::Parker;
 use crate::ring::{self, Holder, NOBODY};
-use crate::spare::{Spare, spared};
+use crate::slab;
 use crate::sync::{AtomicBool, AtomicPtr, AtomicU32, Ordering, lock};
-use crate::task::context::Task;
 use crate::task::home::Home;
 use crate::task::inbox::Linked;
 use crate::task::placement::Placement;
@@ -24,17 +23,21 @@ pub(crate) type Group = several::Group<TaskCell>;
 type Rare = several::Rare<TaskCell>;
 type Several = several::Several<TaskCell>;
 
-spared!(Ring);
-
-// A ring fills the block that the allocator gives for three cache lines. If the block is so placed that one
-// cache line has fields of both sides (the writer's fields end at byte 64), the reader's fields in it begin
-// with `task`, which is seldom written.
+// If a ring is so placed that one cache line has fields of both sides (the writer's fields end at byte 64), the
+// reader's fields in it are the first three, which are seldom written.
 #[cfg(not(loom))]
 const _: () = assert!(
-    size_of::<Ring>() <= 184
+    size_of::<Ring>() <= 168
         && std::mem::offset_of!(Ring, capacity) == 64
-        && std::mem::offset_of!(Ring, reading) == 120
+        && std::mem::offset_of!(Ring, reading) == 104
 );
+
+/// What a cell must know of its body to be freed: the beginning of a `Methods` of `body`.
+#[repr(C)]
+pub(crate) struct Held {
+    /// The bytes behind the cell that the body takes, or took.
+    pub(super) bytes: usize,
+}
 
 /// The state of a task as its own worker knows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -115,12 +118,14 @@ pub(crate) struct TaskCell {
     /// The state that only few tasks have; null for most tasks. The task's thread makes this state (release)
     /// before a writer may push a port on its stack (acquire), and the state is kept as long as the cell.
     rare: AtomicPtr<Rare>,
-    body: UnsafeCell<Option<Box<dyn Task>>>,
+    /// The functions of the task's body, which lies behind the cell: a `Methods` of `body`. Only the task's own thread accesses the
+    /// field, or the thread that makes the task.
+    pub(super) methods: Cell<NonNull<Held>>,
 }
 
-// A cell is small enough for a million tasks, and uses the whole block that the allocator gives for it.
+// A cell is small enough for a million tasks.
 #[cfg(not(loom))]
-const _: () = assert!(size_of::<TaskCell>() <= 152);
+const _: () = assert!(size_of::<TaskCell>() <= 144);
 
 /// The task that a thread dispatches; null if it dispatches none.
 #[derive(Clone, Copy, PartialEq)]
@@ -239,8 +244,6 @@ impl Sampling {
     }
 }
 
-spared!(TaskCell);
-
 // SAFETY: the atomics are made for sharing; the cells and the body are touched only by the thread that the
 // task belongs to (its worker, or its own thread), and a task changes hands only through an inbox (release,
 // acquire).
@@ -250,12 +253,13 @@ unsafe impl Send for TaskCell {}
 unsafe impl Sync for TaskCell {}
 
 impl TaskCell {
-    /// A new cell with one reference, which the caller owns.
+    /// A new cell with one reference, which the caller owns. The cell has room for a body, and none
+    /// yet: `held` is the beginning of the methods of such a cell.
     pub(crate) fn new(
         home: Arc<Home>,
         id: TaskId,
         spec: TaskSpec,
-        body: Option<Box<dyn Task>>,
+        held: NonNull<Held>,
         kind: Kind,
     ) -> NonNull<TaskCell> {
         let Kind { blocking, is_shown, keeps_spec } = kind;
@@ -268,10 +272,12 @@ impl TaskCell {
         let kept = (keeps_spec || !fits).then(|| Box::new(Rare { spec: Some(spec), ..Rare::default() }));
         let rare = kept.map_or(std::ptr::null_mut(), Box::into_raw);
         let telemetry = TaskTelemetry::new(&home.board, id.0, spec.about(), is_shown);
-        let memory = Spare::memory();
-        Spare::fill(
-            memory,
-            TaskCell {
+        // SAFETY: the methods of bodies are kept for ever.
+        let bytes = size_of::<TaskCell>() + unsafe { held.as_ref() }.bytes;
+        let memory = slab::allocate(bytes).cast::<TaskCell>();
+        // SAFETY: the memory has room for the cell, and no other code has it.
+        unsafe {
+            memory.write(TaskCell {
                 refs: AtomicU32::new(1),
                 id,
                 component: spec.component,
@@ -298,9 +304,10 @@ impl TaskCell {
                 waits_on: std::sync::atomic::AtomicPtr::new(std::ptr::null_mut()),
                 telemetry,
                 rare: AtomicPtr::new(rare),
-                body: UnsafeCell::new(body),
-            },
-        )
+                methods: Cell::new(held),
+            });
+        }
+        memory
     }
 
     /// The task's worker; [`NOBODY`] for a blocking task.
@@ -350,18 +357,24 @@ impl TaskCell {
         }
     }
 
+    /// Drops the cell and gives its memory back.
+    ///
+    /// # Safety
+    /// [`TaskCell::new`] made the cell, and no reference to it exists.
+    #[inline(never)]
+    unsafe fn free(cell: *mut TaskCell) {
+        // SAFETY: guaranteed by the caller; the cell was made with so many bytes.
+        unsafe {
+            let bytes = size_of::<TaskCell>() + (*cell).methods.get().as_ref().bytes;
+            cell.drop_in_place();
+            slab::free(NonNull::new_unchecked(cell.cast()), bytes);
+        }
+    }
+
     /// Counts another reference and returns it.
     pub(crate) fn counted_reference(&self) -> NonNull<TaskCell> {
         self.counted();
         NonNull::from(self)
-    }
-
-    /// # Safety
-    /// The caller is the task's own thread, and no other reference to the body lives.
-    #[allow(clippy::mut_from_ref)]
-    pub(crate) unsafe fn body(&self) -> &mut Option<Box<dyn Task>> {
-        // SAFETY: guaranteed by the caller.
-        unsafe { &mut *self.body.get() }
     }
 
     #[inline]
@@ -668,12 +681,13 @@ impl Holder for TaskCell {
     ///
     /// # Safety
     /// The caller must meet the safety conditions of [`Holder::release`].
+    #[inline]
     unsafe fn release(cell: *mut TaskCell) {
         // SAFETY: the reference that is given up here kept the cell alive until now.
         let refs = unsafe { &(*cell).refs };
         if refs.fetch_sub(1, Ordering::AcqRel) == 1 {
-            // SAFETY: this gave up the last reference, and `TaskCell::new` made the cell.
-            unsafe { Spare::free(cell) };
+            // SAFETY: this gave up the last reference.
+            unsafe { TaskCell::free(cell) }
         }
     }
 
@@ -702,6 +716,8 @@ unsafe fn relink(ring: NonNull<Ring>, next: *mut Ring) -> *mut Ring {
 
 impl Drop for TaskCell {
     fn drop(&mut self) {
+        // SAFETY: no other reference to the cell exists.
+        unsafe { self.drop_body() };
         let rare = self.rare.load(Ordering::Acquire);
         if rare.is_null() {
             return;
@@ -724,13 +740,14 @@ impl Drop for TaskCell {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
+    use crate::task::body::BODILESS;
 
     /// The specification that a task's cell gives for placing the task again, and whether the user placed the
     /// task.
     fn kept(spec: TaskSpec, keeps_spec: bool) -> (TaskSpec, bool) {
         let home = Arc::new(Home::new(1, None, true).unwrap());
         let kind = Kind { blocking: false, is_shown: false, keeps_spec };
-        let cell = TaskCell::new(home, TaskId(1), spec, None, kind);
+        let cell = TaskCell::new(home, TaskId(1), spec, BODILESS.empty(), kind);
         // SAFETY: this gives up the only reference to the cell.
         unsafe {
             let kept = (cell.as_ref().spec(), cell.as_ref().is_placed());

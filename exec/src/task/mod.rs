@@ -5,11 +5,12 @@
 //! |---|---|
 //! | `spec`, `placement` | the description of a task |
 //! | `context` | the trait that users implement, and the values passed to it |
-//! | `cell` | the cell that a task is kept in |
+//! | `cell`, `body` | the cell that a task is kept in, and the user's value behind it |
 //! | `home` | the part of a runtime that every task refers to |
 //! | `inbox`, `admission` | tasks that other threads made ready; messages under way, and held sources |
 
 pub(crate) mod admission;
+pub(crate) mod body;
 pub(crate) mod cell;
 pub(crate) mod context;
 pub(crate) mod home;

@@ -53,6 +53,6 @@ pub use mode::Mode;
 pub(crate) use recorder::Recorder;
 pub(crate) use rows::TaskState;
 pub(crate) use sampler::Sampler;
-pub(crate) use stream::{ShownStream, StreamTelemetry, WatchedStream};
-pub(crate) use task::{About, Counts, ObservedTask, Origin, RecordedTask, Share, TaskTelemetry, WatchedTask};
+pub(crate) use stream::{StreamTelemetry, WatchedStream};
+pub(crate) use task::{About, Counts, Origin, Share, TaskTelemetry, WatchedTask};
 pub(crate) use thread::Telemetry;

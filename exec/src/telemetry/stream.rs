@@ -1,5 +1,6 @@
 //! The state that telemetry keeps for a stream: its row in the live table.
 
+use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
@@ -10,7 +11,7 @@ use super::kinds::{StreamClosed, StreamOpened};
 use super::recorder::Recorder;
 use super::rows::{Cells, StreamRow, put};
 use super::sizes::Sizes;
-use crate::spare::{Spare, spared};
+use crate::slab;
 
 /// A stream's access to the space: none, the runtime's board, or a row. A stream has a row from its first
 /// measured message on; if the stream has a name, from its beginning.
@@ -30,8 +31,6 @@ pub(crate) struct ShownStream {
     /// The counted reference to the board, which [`StreamTelemetry`] drops.
     board: *const Board,
 }
-
-spared!(ShownStream);
 
 impl StreamTelemetry {
     /// The telemetry of a stream without a space.
@@ -116,12 +115,12 @@ impl StreamTelemetry {
         let board = unsafe { share.as_ref() }?;
         let row = Cells::new(board.live_row(|rows| rows.stream, id));
         put(&row, StreamRow::CAPACITY, u64::from(capacity));
-        let made = Spare::make(ShownStream { row, sizes: Sizes::new(id), board: share }).as_ptr();
+        let made = slab::make(ShownStream { row, sizes: Sizes::new(id), board: share }).as_ptr();
         let first = self.0.compare_exchange(pointer, made.cast(), Ordering::AcqRel, Ordering::Acquire);
         if first.is_err() {
             // SAFETY: the thread of the other end has stored its row first, so no other thread has seen this
             // value.
-            unsafe { Spare::free(made) }
+            unsafe { slab::free_value(NonNull::new_unchecked(made)) }
         }
         self.row()
     }
@@ -142,7 +141,7 @@ impl Drop for StreamTelemetry {
         // The row is dropped first, while the board still keeps its space.
         unsafe {
             if pointer.addr() & UNSHOWN == 0 {
-                Spare::free(pointer.cast::<ShownStream>());
+                slab::free_value(NonNull::new_unchecked(pointer.cast::<ShownStream>()));
             }
             drop(Arc::from_raw(share));
         }

@@ -1,6 +1,7 @@
 //! The state that telemetry keeps for a task: its row in the live table, and its time in four shares.
 
 use std::cell::{Cell, OnceCell};
+use std::ptr::NonNull;
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
 use thalweg_space::{LIVE_CELLS, SiteRef};
@@ -11,7 +12,7 @@ use super::kinds::{BriefTaskEnded, NO_BASE, OWN_THREAD, StreamClosed, TaskCreate
 use super::recorder::Recorder;
 use super::rows::{Cells, TaskRow, TaskState, put};
 use crate::fault::Fault;
-use crate::spare::{Spare, SpareBox, spared};
+use crate::slab::{self, SlabBox};
 
 /// What a task spends its time on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -105,7 +106,7 @@ pub(crate) struct ObservedTask {
     pub(super) describes_messages: Cell<bool>,
     /// The state that recording needs, made with the first recorded dispatch: tasks that are only timed have
     /// none.
-    recorded: OnceCell<SpareBox<RecordedTask>>,
+    recorded: OnceCell<SlabBox<RecordedTask>>,
 }
 
 /// The state that telemetry keeps for a task while its dispatches are recorded. Only the task's thread
@@ -119,8 +120,6 @@ pub(crate) struct RecordedTask {
     /// Whether the message in `read_before` is the last one read from the base's input.
     pub(super) read_base_last: Cell<bool>,
 }
-
-spared!(RecordedTask);
 
 impl RecordedTask {
     /// The message that was popped last in a former dispatch, which ended at `until` or earlier.
@@ -146,8 +145,6 @@ pub(super) struct ReadBefore {
     /// When the dispatch ended that popped the message; 0 if there is no such message.
     pub(super) at: u64,
 }
-
-spared!(ObservedTask);
 
 impl ObservedTask {
     /// Counts the task's time until `now` as `share`, without time before `measured_since`.
@@ -264,7 +261,7 @@ impl ObservedTask {
     /// The state for recorded dispatches, which is made now if there is none yet.
     #[inline(always)]
     pub(super) fn recorded(&self) -> &RecordedTask {
-        self.recorded.get_or_init(|| SpareBox::new(RecordedTask::default()))
+        self.recorded.get_or_init(|| SlabBox::new(RecordedTask::default()))
     }
 
     /// The state for recorded dispatches; `None` before the first recorded dispatch.
@@ -332,7 +329,7 @@ impl TaskTelemetry {
     pub(crate) fn new(board: &Board, id: u64, about: About, is_shown: bool) -> TaskTelemetry {
         let observed =
             (is_shown && board.space().is_some()).then(|| ObservedTask::new(board, id, about, OWN_THREAD));
-        let observed = observed.map_or(std::ptr::null_mut(), |observed| Spare::make(observed).as_ptr());
+        let observed = observed.map_or(std::ptr::null_mut(), |observed| slab::make(observed).as_ptr());
         TaskTelemetry(AtomicPtr::new(observed))
     }
 
@@ -345,10 +342,9 @@ impl TaskTelemetry {
 
 impl Drop for TaskTelemetry {
     fn drop(&mut self) {
-        let observed = self.0.load(Ordering::Acquire);
-        if !observed.is_null() {
-            // SAFETY: `Spare::make` made the value, and no other reference to it exists.
-            unsafe { Spare::free(observed) }
+        if let Some(observed) = NonNull::new(self.0.load(Ordering::Acquire)) {
+            // SAFETY: `slab::make` made the value, and no other reference to it exists.
+            unsafe { slab::free_value(observed) }
         }
     }
 }
@@ -379,7 +375,7 @@ pub(crate) trait WatchedTask {
     fn observe(&self) -> Option<&ObservedTask> {
         if self.observed().is_none() && self.board().space().is_some() {
             let made = ObservedTask::new(self.board(), self.number(), self.about(), self.on_worker());
-            self.telemetry().0.store(Spare::make(made).as_ptr(), Ordering::Release);
+            self.telemetry().0.store(slab::make(made).as_ptr(), Ordering::Release);
         }
         self.observed()
     }

@@ -103,6 +103,11 @@ impl ReadyQueue {
         std::iter::successors(NonNull::new(self.first), next).take(count)
     }
 
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.first.is_null()
+    }
+
     /// Whether there are two tasks or more.
     #[inline]
     pub(crate) fn has_two(&self) -> bool {
