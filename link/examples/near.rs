@@ -57,8 +57,9 @@ fn measure(kind: &str) -> Result<(f64, f64), Error> {
     let listener = Listener::new(&here.parse().expect("an address"), TOKEN)?;
     let mut back = receiver(&listener, 3)?;
     let program = std::env::current_exe().expect("this program");
-    let mut other =
-        Command::new(program).args(["other", &there, &here]).stdin(Stdio::null()).spawn().expect("it starts");
+    let mut other = Command::new(program);
+    other.args(["other", &there, &here]).stdin(Stdio::null());
+    let other = std::thread::spawn(move || other.status());
     let (mut all, mut single) = (sender(&there, 1)?, sender(&there, 2)?);
     all.open()?;
     let begun = Instant::now();
@@ -81,7 +82,7 @@ fn measure(kind: &str) -> Result<(f64, f64), Error> {
     let finishing = std::thread::spawn(move || single.finish());
     assert_eq!(back.recv()?, None);
     finishing.join().expect("no panic")?;
-    assert!(other.wait().expect("it ends").success());
+    assert!(other.join().expect("no panic").expect("it starts").success());
     Ok((many, one))
 }
 
