@@ -214,6 +214,12 @@ fn a_killed_node_is_named_with_what_was_there() {
         "{stderr}"
     );
     assert!(took < Duration::from_secs(20), "{took:?}");
+    // What the killed node left goes when another node of the machine begins a session.
+    let sessions = || std::fs::read_dir(cluster.path("cluster").join("sessions")).expect("sessions").count();
+    assert_eq!(sessions(), 1, "that of the killed node");
+    let net = cluster.net("one.snet", "net one connect [{<n>} -> {<n = n + 1>}];");
+    let over = cluster.run(&[&net, "--nodes", "a"], "{\"<n>\": 1}\n");
+    assert_eq!((out(&over).as_str(), sessions()), ("{\"<n>\": 2}\n", 0));
 }
 
 #[test]

@@ -54,6 +54,17 @@ fn sockets(process: u32) -> Vec<OwnedFd> {
     held.filter_map(socket).collect()
 }
 
+/// The addresses at which a process listens.
+#[allow(dead_code, reason = "not every test asks")]
+pub(crate) fn listening(process: u32) -> Vec<String> {
+    let is_listening = |socket: &OwnedFd| rustix::net::sockopt::socket_acceptconn(socket) == Ok(true);
+    let address = |socket: OwnedFd| {
+        let socket = TcpListener::from(socket);
+        socket.local_addr().expect("it listens").to_string()
+    };
+    sockets(process).into_iter().filter(is_listening).map(address).collect()
+}
+
 /// Resets the connections of these processes for which `is_hit` says so: both ends get errors, and what was
 /// under way is lost. Returns the number of connections.
 pub(crate) fn reset(processes: &[u32], mut is_hit: impl FnMut() -> bool) -> usize {
