@@ -29,7 +29,7 @@
 //! sending.join().unwrap()?;
 //! # Ok::<(), thalweg_link::Error>(())
 //! ```
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 mod clock;
 mod counters;
@@ -45,7 +45,9 @@ mod wire;
 
 pub use clock::{Bound, Exchange, Learned, PeerClock};
 pub use counters::{Counters, Counts};
-pub use ends::{LEASE, Listener, Place, Receiver, ReceiverOptions, Sender, SenderOptions, Stop, system_ns};
+pub use ends::{
+    LEASE, Listener, Passing, Place, Receiver, ReceiverOptions, Sender, SenderOptions, Stop, system_ns,
+};
 pub use error::Error;
 pub use pace::{Pace, WINDOW_NS};
 pub use ports::{PORTS_MAX, Ports, Turn};

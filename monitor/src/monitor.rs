@@ -46,7 +46,7 @@ use crate::decoding::events::Derived;
 use crate::decoding::names::Names;
 use crate::decoding::observation::{LiveRow, Mode, Run};
 use crate::decoding::texts::Text;
-use crate::report::{Limits, Report, SpaceInfo, State};
+use crate::report::{Limits, Measurement, Report, SpaceInfo, State};
 
 /// Consumes events of a run and publishes measurements.
 pub trait Monitor {
@@ -114,6 +114,8 @@ pub struct Ending {
     pub disk_ns: Option<[f64; 2]>,
     /// The settings that limit the run's dispatches and its messages in flight, if they can be read.
     pub limits: Option<Limits>,
+    /// The keys of the shared map with their values, if there are any.
+    pub map: Vec<Measurement>,
     /// The process that was observed.
     pub space: SpaceInfo,
 }
@@ -130,6 +132,7 @@ impl Default for Ending {
             disk_ns: None,
             event_bytes: None,
             limits: None,
+            map: Vec::new(),
             space: SpaceInfo::default(),
         }
     }

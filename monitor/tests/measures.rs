@@ -135,6 +135,7 @@ impl Script {
             &names,
             Ending {
                 limits: None,
+                map: Vec::new(),
                 state,
                 now: None,
                 mode: self.mode,

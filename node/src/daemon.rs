@@ -5,7 +5,6 @@ use std::collections::{HashMap, VecDeque};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::DirBuilderExt;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
@@ -17,8 +16,9 @@ use serde_json::{Value, json};
 use thalweg_host::Error;
 use thalweg_link::secure::{self, Identity};
 
-use crate::channel::{Channel, Met, Refused, hex, host_of, is_cut, random, unhex};
+use crate::channel::{Channel, Met, Refused, hex, host_of, is_cut, unhex};
 use crate::cluster::{Cluster, Known, is_name};
+use crate::folder::{Folder, remove_abandoned};
 use crate::hall::Hall;
 use crate::held::Held;
 use crate::store::{Receiving, Store};
@@ -36,6 +36,8 @@ const LOOK: Duration = Duration::from_millis(100);
 const SILENCE: Duration = Duration::from_secs(60);
 /// How long the process of a session may take to answer; loading a network may take long.
 const PART_PATIENCE: Duration = Duration::from_secs(60);
+/// The name of the folder of all sessions, in the cluster's folder.
+const SESSIONS: &str = "sessions";
 /// The bytes that are kept of the standard error of a session's process.
 const STDERR_BYTES: usize = 4096;
 
@@ -108,6 +110,7 @@ impl Node {
         listener.set_nonblocking(true).map_err(failed)?;
         let store = Store::open(options.cluster.folder().join("libraries"))
             .map_err(|error| Error::usage("cannot make the folder of box libraries").because(error))?;
+        remove_abandoned(&options.cluster.folder().join(SESSIONS));
         let host = host_of(listen);
         let shown = if is_secure { format!("tls/{host}:{}", address.port()) } else { address.to_string() };
         let known = Known { name: name.clone(), address: shown };
@@ -442,7 +445,7 @@ struct SessionHere {
     shared: Arc<Shared>,
     child: Child,
     channel: Channel,
-    folder: PathBuf,
+    folder: Folder,
     /// The process's space, which is removed at the end unless the session keeps it.
     space: Option<PathBuf>,
     /// The last bytes of the process's standard error.
@@ -454,9 +457,7 @@ impl SessionHere {
         let failed = |error: std::io::Error| {
             Refused::new(format!("it cannot start a process for the session: {error}"))
         };
-        let number = hex(&random::<8>().map_err(failed)?);
-        let folder = shared.options.cluster.folder().join("sessions").join(number);
-        std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&folder).map_err(failed)?;
+        let folder = Folder::new(&shared.options.cluster.folder().join(SESSIONS)).map_err(failed)?;
         let (own, theirs) = UnixStream::pair().map_err(failed)?;
         let (program, arguments) = shared
             .options
@@ -465,7 +466,7 @@ impl SessionHere {
             .ok_or_else(|| Refused::new("it has no program for sessions"))?;
         let mut child = Command::new(program)
             .args(arguments)
-            .current_dir(&folder)
+            .current_dir(folder.path())
             .stdin(Stdio::from(OwnedFd::from(theirs)))
             .stdout(Stdio::null())
             .stderr(Stdio::piped())
@@ -517,7 +518,7 @@ impl SessionHere {
         }
         let mut with = head.clone();
         with["libraries"] = json!(libraries);
-        with["folder"] = json!(self.folder);
+        with["folder"] = json!(self.folder.path());
         if what == "open" {
             // Links to this node come to the address at which the node itself listens.
             let address = self.shared.known.address.as_str();
@@ -561,8 +562,7 @@ impl Drop for SessionHere {
         // An error is ignored: the process may have ended by itself.
         let _ = self.child.kill();
         let _ = self.child.wait();
-        // Errors are ignored, because nothing in the folder is needed any more.
-        let _ = std::fs::remove_dir_all(&self.folder);
+        // Errors are ignored, because nothing in the space is needed any more.
         self.space.iter().for_each(|space| _ = std::fs::remove_dir_all(space));
         self.shared.sessions.fetch_sub(1, Ordering::Relaxed);
     }

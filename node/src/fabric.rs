@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 
 use thalweg_link::secure::Identity;
 use thalweg_link::{
-    Address, Counters, LinkId, Listener, Place, Ports, Receiver, ReceiverOptions, Sender, SenderOptions,
-    Stop, Tuning,
+    Address, Counters, LinkId, Listener, Passing, Place, Ports, Receiver, ReceiverOptions, Sender,
+    SenderOptions, Stop, Tuning,
 };
 use thalweg_net::run::{FromNode, Got, Opened, ToNode, Ways};
 use thalweg_space::Space;
@@ -85,8 +85,10 @@ pub(crate) struct Unreachable {
 struct Addresses {
     /// The address for processes of all hosts.
     wide: Option<Address>,
-    /// The address for processes of the same host, if this process is one.
+    /// The Unix socket for processes of the same host, if this process is one.
     near: Option<Address>,
+    /// The address at which processes of the same host hand over memory, if this process is one.
+    memory: Option<Address>,
 }
 
 impl Addresses {
@@ -94,14 +96,18 @@ impl Addresses {
     fn parse(text: &str) -> Addresses {
         let mut all = text.split(' ').map(|address| address.parse::<Address>().ok());
         let wide = all.next().flatten();
-        Addresses { wide, near: all.next().flatten().filter(Address::is_near) }
+        let mut here = || all.next().flatten().filter(Address::is_near);
+        Addresses { wide, near: here(), memory: here() }
     }
 
+    /// The address for a direct connection.
     fn by(&self, transport: Transport) -> Option<Address> {
-        match transport {
-            Transport::Unix => self.near.clone().or_else(|| self.wide.clone()),
-            Transport::Tcp => self.wide.clone(),
-        }
+        let here = match transport {
+            Transport::Unix => &self.near,
+            Transport::Memory => &self.memory,
+            Transport::Tcp | Transport::Routed => &None,
+        };
+        here.clone().or_else(|| self.wide.clone())
     }
 }
 
@@ -128,8 +134,9 @@ impl Fabric {
         let failed = |error: &dyn std::fmt::Display| format!("cannot listen for the other nodes: {error:#}");
         let name = hex(&random::<16>().map_err(|error| failed(&error))?);
         let near = Address::Unix(format!("@thalweg-{name}").into());
-        let listener =
-            Listener::with(&[address, near], token, identity.clone()).map_err(|error| failed(&error))?;
+        let memory = Address::Memory(format!("@thalweg-memory-{name}").into());
+        let listener = Listener::with(&[address, near, memory], token, identity.clone())
+            .map_err(|error| failed(&error))?;
         let places = listener.unplaced(session);
         let tuning = Tuning::new(listener.address().clone());
         let lost = Mutex::new(vec![None; names.len()]);
@@ -201,19 +208,63 @@ impl Fabric {
         &self.names
     }
 
-    /// Moves the links to processes of this host to other sockets. A sender connects again when it sends next,
-    /// and continues where it was.
+    /// Moves the links to another transport. A sender connects again when it sends next, and continues where it was.
     fn set_transport(&self, transport: Transport) {
         let mut targets = self.targets();
-        if std::mem::replace(&mut targets.transport, transport) == transport {
-            return;
+        if std::mem::replace(&mut targets.transport, transport) != transport {
+            self.move_to(&targets);
         }
-        for (node, _, tuning) in &targets.senders {
-            let address = self.addresses.get().and_then(|all| all.get(*node)?.by(transport));
+    }
+
+    /// Moves each link to the address that it has now.
+    fn move_to(&self, targets: &Targets) {
+        for (node, number, tuning) in &targets.senders {
+            let address = self.target(*node, *number, targets.transport);
             if let Some(address) = address.filter(|address| *address != tuning.address()) {
                 tuning.set_address(address);
             }
         }
+    }
+
+    /// Where the sender of this link to a node connects.
+    fn target(&self, node: usize, link: u64, transport: Transport) -> Option<Address> {
+        let direct = self.addresses.get()?.get(node)?.by(transport)?;
+        let listeners = match transport {
+            Transport::Routed => self.passers(node, link),
+            _ => Vec::new(),
+        };
+        Some(if listeners.is_empty() { direct } else { Address::Through { listeners, to: node as u64 } })
+    }
+
+    /// The processes that may pass a link to a node on, in the order in which they are tried: first the other nodes,
+    /// beginning with one that the link's number decides, then the process that began the session. The links with that
+    /// process go directly, because each node has to reach it anyway, and another node might not reach this one.
+    fn passers(&self, node: usize, link: u64) -> Vec<Address> {
+        if self.here == 0 || node == 0 {
+            return Vec::new();
+        }
+        let lost = self.lost();
+        let is_free = |other: &usize| *other != self.here && *other != node && lost[*other].is_none();
+        let mut others: Vec<usize> = (1..self.names.len()).filter(is_free).collect();
+        if !others.is_empty() {
+            // The numbers of the two links of a part follow each other.
+            let first = (link / 2 % others.len() as u64) as usize;
+            others.rotate_left(first);
+        }
+        others.push(0);
+        let all = self.addresses.get().map_or(&[][..], Vec::as_slice);
+        others.into_iter().filter_map(|other| all.get(other)?.wide.clone()).collect()
+    }
+
+    /// Passes links of other processes on from now on.
+    fn pass_on(self: &Arc<Self>) {
+        let fabric = Arc::downgrade(self);
+        let reach = Box::new(move |node: u64| {
+            let fabric = fabric.upgrade()?;
+            fabric.addresses.get()?.get(usize::try_from(node).ok()?)?.wide.clone()
+        });
+        let passing = Passing { reach, sending: self.sending.clone(), receiving: self.receiving.clone() };
+        self.listener.pass_on(self.session, passing);
     }
 
     fn targets(&self) -> MutexGuard<'_, Targets> {
@@ -221,10 +272,11 @@ impl Fabric {
     }
 
     /// Sets the addresses of all processes, as [`Fabric::address`] returns them there.
-    pub(crate) fn meet(&self, addresses: &[String]) {
+    pub(crate) fn meet(self: &Arc<Self>, addresses: &[String]) {
         let addresses = addresses.iter().map(|text| Addresses::parse(text)).collect();
         // An error would mean that the addresses were set before, but they are set once.
         let _ = self.addresses.set(addresses);
+        self.pass_on();
     }
 
     /// Ends all links to a node, which is lost.
@@ -233,6 +285,8 @@ impl Fabric {
             lost.get_or_insert_with(|| why.to_owned());
         }
         self.stops().iter().filter(|(at, _)| *at == node).for_each(|(_, stop)| stop.stop());
+        // Links that the node passed on go through others now.
+        self.move_to(&self.targets());
     }
 
     /// Ends all links, because the session is over and a link that still waits for its other end may wait for
@@ -348,7 +402,7 @@ impl Fabric {
     fn sender(self: &Arc<Self>, node: usize, number: u64) -> Result<LinkOut, String> {
         // The lock is held until the sender is in the list, so a change of the transport does not miss it.
         let mut targets = self.targets();
-        let address = self.addresses.get().and_then(|all| all.get(node)?.by(targets.transport));
+        let address = self.target(node, number, targets.transport);
         let address = address.ok_or_else(|| format!("no node of this session has the number {node}"))?;
         let link = LinkId { session: self.session, number };
         let options = SenderOptions {

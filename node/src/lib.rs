@@ -26,6 +26,7 @@ pub mod channel;
 mod cluster;
 mod daemon;
 mod fabric;
+mod folder;
 mod hall;
 mod held;
 mod idle;

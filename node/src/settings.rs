@@ -9,18 +9,22 @@ use thalweg_space::{Affects, NameRef};
 /// The default number of links of a process that send at once, and of those that receive at once.
 const PORTS: u64 = 8;
 
-/// The sockets of links between processes of one host.
+/// How links carry their bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Transport {
-    /// As between hosts: TCP, with TLS if the nodes have it.
+    /// TCP, with TLS if the nodes have it.
     Tcp,
-    /// Unix sockets, which are not encrypted and only connect processes of one user.
+    /// Between processes of one host, Unix sockets, which are not encrypted and only connect processes of one user.
     Unix,
+    /// Between processes of one host, memory that both have, with the same conditions.
+    Memory,
+    /// Between two nodes, through a third one.
+    Routed,
 }
 
 impl Transport {
     /// All, in the order of the setting's choices.
-    const ALL: [Transport; 2] = [Transport::Tcp, Transport::Unix];
+    const ALL: [Transport; 4] = [Transport::Tcp, Transport::Unix, Transport::Memory, Transport::Routed];
 }
 
 thalweg_space::settings! {
@@ -85,10 +89,10 @@ thalweg_space::settings! {
             default: WINDOW_BYTES,
             affects: Affects::Stream,
         },
-        /// The sockets that links use to processes of the same host; links to other hosts use TCP
+        /// What carries links: `unix` (sockets) and `memory` between processes of a host, `routed` through a third node
         transport: {
             name: "link.transport",
-            choices: &["tcp", "unix"],
+            choices: &["tcp", "unix", "memory", "routed"],
             default: 0,
             affects: Affects::Stream,
         },
@@ -103,8 +107,8 @@ thalweg_space::settings! {
 }
 
 impl Settings {
-    /// Applies the present values to the links; `transport` gets that of links inside a host, and `adopted` gets the name, the old value and the new value of
-    /// each setting that changed since the last call.
+    /// Applies the present values to the links; `transport` gets the links' transport, and `adopted` gets the name, the
+    /// old value and the new value of each setting that changed since the last call.
     pub(crate) fn apply(
         &self,
         tuning: &Tuning,

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use certified::certify;
 use cluster::{Cluster, numbers, stderr};
-use faulty::{Changing, SmallDisk, children, drop_packets, family, pass_packets, reset, signal};
+use faulty::{Changing, OwnClock, SmallDisk, children, drop_packets, family, pass_packets, reset, signal};
 use thalweg_chance::Chance;
 
 /// The seed of the faults in the short test.
@@ -48,12 +48,14 @@ enum Fault {
     Expired,
     /// A node is of another version, or speaks another version of the protocol.
     OtherVersion,
+    /// The clock of a node is set forward and back.
+    ClockStepped,
 }
 
 impl Fault {
     /// Whether the run has to end as if nothing had happened.
     fn is_survived(self) -> bool {
-        matches!(self, Fault::Reset | Fault::Lossy | Fault::HalfLibrary)
+        matches!(self, Fault::Reset | Fault::Lossy | Fault::HalfLibrary | Fault::ClockStepped)
     }
 }
 
@@ -63,10 +65,14 @@ struct Rounds {
     chance: Chance,
     net: String,
     library: PathBuf,
+    /// The transport of the links in this round.
+    transport: &'static str,
     /// More arguments of nodes.
     more: &'static [&'static str],
     /// The disk of node `d`.
     disk: Option<SmallDisk>,
+    /// The clock of node `t`.
+    clock: OwnClock,
 }
 
 /// A run that has ended.
@@ -148,7 +154,18 @@ impl Rounds {
             "net two connect ([{<n>} -> {<n = n + 1000>}] @ 1) !! <k> .. [{<n>} -> {<n = n + 1000>}] @ 0;",
         );
         let library = des_run::library_of("app-des");
-        let mut rounds = Rounds { cluster, chance: Chance::new(seed), net, library, more, disk: None };
+        let clock = OwnClock::new(cluster.folder.path());
+        let mut rounds = Rounds {
+            cluster,
+            chance: Chance::new(seed),
+            net,
+            library,
+            transport: "tcp",
+            more,
+            disk: None,
+            clock,
+        };
+        rounds.start_with_its_own_clock();
         rounds.disk = SmallDisk::mount(24);
         if rounds.disk.is_some() {
             rounds.start_on_the_small_disk();
@@ -163,9 +180,10 @@ impl Rounds {
 
     fn faults(&self) -> Vec<Fault> {
         use Fault::{
-            CutOff, Expired, FullDisk, HalfLibrary, Killed, Lossy, OtherVersion, PartKilled, Reset, Stopped,
+            ClockStepped, CutOff, Expired, FullDisk, HalfLibrary, Killed, Lossy, OtherVersion, PartKilled,
+            Reset, Stopped,
         };
-        let mut faults = vec![Killed, Stopped, PartKilled, Reset, CutOff, Lossy, HalfLibrary];
+        let mut faults = vec![Killed, Stopped, PartKilled, Reset, CutOff, Lossy, HalfLibrary, ClockStepped];
         faults.extend(self.disk.as_ref().map(|_| FullDisk));
         faults.push(if self.more.is_empty() { OtherVersion } else { Expired });
         faults
@@ -198,6 +216,13 @@ impl Rounds {
         self.start_elsewhere("d", &disk.join("cluster"), &disk.join("spaces"));
     }
 
+    fn start_with_its_own_clock(&mut self) {
+        let mut command = self.cluster.command();
+        command.args(["node", "--name", "t"]).args(self.more);
+        self.clock.given_to(&mut command);
+        self.cluster.spawn("t", command);
+    }
+
     fn id(&self, name: &str) -> u32 {
         self.cluster.nodes.iter().find(|(known, _)| known == name).expect("a node").1.id()
     }
@@ -208,12 +233,16 @@ impl Rounds {
         self.cluster.start(name, self.more);
     }
 
-    fn begin(&self, nodes: &str, policy: &str, lease: &str) -> Running {
+    /// Begins a run, by a transport drawn by chance.
+    fn begin(&mut self, nodes: &str, policy: &str, lease: &str) -> Running {
+        let transport = ["tcp", "unix", "memory", "routed"][self.chance.below(4) as usize];
+        self.transport = transport;
         let letters = self.cluster.path("letters");
         let _ = std::fs::remove_file(&letters);
         let mut command = self.cluster.command();
         command.args(["run", &self.net, "--nodes", nodes, "--lease", lease, "--on-lost", policy]);
-        command.args(["--rate", "2000", "--dead-letters"]).arg(&letters);
+        command.args(["--rate", "2000", "--set", &format!("link.transport={transport}")]);
+        command.arg("--dead-letters").arg(&letters);
         command.arg("--boxes").arg(&self.library);
         let mut run = program::started(&mut command);
         let mut input = run.stdin.take().expect("piped");
@@ -242,9 +271,10 @@ impl Rounds {
             Fault::HalfLibrary => ("b", self.half_library(policy, &context)),
             Fault::OtherVersion => ("b", self.other_version(policy, &context)),
             Fault::Expired => ("z", self.expired(policy, &context)),
+            Fault::ClockStepped => ("t", self.clock_stepped(policy, &context)),
             _ => ("b", self.while_running(fault, policy, &context)),
         };
-        let context = format!("{context}: {}\n{}", ended.status, ended.stderr);
+        let context = format!("{context}, {}: {}\n{}", self.transport, ended.status, ended.stderr);
         if std::env::var_os("SHOW").is_some() {
             eprintln!("{context}");
         }
@@ -382,6 +412,18 @@ impl Rounds {
         ended
     }
 
+    /// The clock of a node is wrong when a run begins, or is set while it goes on, by up to an hour in both directions.
+    fn clock_stepped(&mut self, policy: &str, context: &str) -> Ended {
+        let running = self.begin("a,t", policy, "400ms");
+        self.moment(&running);
+        for _ in 0..self.chance.between(1, 5) {
+            let ahead = self.chance.below(7_200_000_000_000).cast_signed() - 3_600_000_000_000;
+            self.clock.set(ahead);
+            std::thread::sleep(Duration::from_millis(self.chance.below(60)));
+        }
+        running.end(context)
+    }
+
     /// Checks that each record came out or failed once, as the policy promises. Returns whether all came out.
     fn check(&self, ended: &Ended, node: &str, policy: &str, context: &str) -> bool {
         let Ended { status, out, stderr, letters } = ended;
@@ -437,11 +479,31 @@ fn play(rounds: u64, seed: u64, more: &'static [&'static str]) -> String {
     counts.iter().map(|(fault, (whole, lost))| format!("{fault:?}: {whole} whole, {lost} not\n")).collect()
 }
 
+/// The clock of a node that is set while the node runs is seen by all that list the nodes.
+#[test]
+fn a_clock_that_is_set_is_seen() {
+    let mut cluster = Cluster::of(&[]);
+    let clock = OwnClock::new(cluster.folder.path());
+    let mut command = cluster.command();
+    command.args(["node", "--name", "t"]);
+    clock.given_to(&mut command);
+    cluster.spawn("t", command);
+    for ahead in [0, 5_000_000_000, -3_600_000_000_000] {
+        clock.set(ahead);
+        let listed = cluster.command().args(["nodes", "--json"]).output().expect("thalweg starts");
+        let listed = String::from_utf8_lossy(&listed.stdout).into_owned();
+        let listed: serde_json::Value = serde_json::from_str(listed.trim()).expect("one node");
+        let [shown, error] =
+            ["clock_ahead_ns", "clock_error_ns"].map(|key| listed[key].as_i64().expect("ns"));
+        assert!((shown - ahead).abs() <= error + 1 && error < 1_000_000_000, "{ahead}: {listed}");
+    }
+}
+
 #[test]
 fn rounds_of_faults_keep_the_books() {
     let (plain, secure) = std::thread::scope(|scope| {
-        let plain = scope.spawn(|| play(9, SEED, &[]));
-        let secure = scope.spawn(|| play(9, SEED + 1, &["--tls"]));
+        let plain = scope.spawn(|| play(10, SEED, &[]));
+        let secure = scope.spawn(|| play(10, SEED + 1, &["--tls"]));
         (plain.join().expect("no panic"), secure.join().expect("no panic"))
     });
     for counts in [plain, secure] {

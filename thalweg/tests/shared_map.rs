@@ -340,6 +340,20 @@ fn a_counter_that_three_nodes_raise_is_exact() {
     for (name, space) in &spaces {
         eventually(name, || value(space, "total") == RECORDS.to_string());
     }
+    let report = run.done(&["report", &run.session(), "--json"]);
+    let report: serde_json::Value = serde_json::from_str(&report).expect("JSON");
+    let texts = |of: &serde_json::Value, key: &str| -> Vec<String> {
+        let all = of["measurements"].as_array().expect("a list").iter();
+        let named = all.filter(|one| one["name"].as_str().is_some_and(|name| name.ends_with(key)));
+        named.map(|one| one["value"]["text"].as_str().expect("a text").to_owned()).collect()
+    };
+    let processes = report["spaces"].as_array().expect("a list");
+    assert_eq!(processes.len(), 4, "{report}");
+    for process in processes {
+        let [total] = &texts(process, "map.total")[..] else { panic!("one line: {process}") };
+        assert!(total.starts_with("90 (at the start 0; written by node number "), "{total}");
+        assert_eq!(texts(process, "map.gain"), ["1.5 (as at the start)"]);
+    }
     assert_eq!(run.end(), Some(0));
 }
 

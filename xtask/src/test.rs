@@ -368,6 +368,8 @@ fn loom(count: &mut Count) -> Result<()> {
         "thalweg-space",
         "-p",
         "thalweg-exec",
+        "-p",
+        "thalweg-link",
         "--lib",
         "loom_",
     ]);

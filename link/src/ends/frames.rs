@@ -68,6 +68,11 @@ impl Frames {
         &self.bytes[self.payload.clone()]
     }
 
+    /// The bytes that came after the frames that were read.
+    pub(crate) fn rest(&self) -> &[u8] {
+        &self.bytes[self.at..]
+    }
+
     /// Whether nothing came after the frames that were read.
     pub(crate) fn is_empty(&self) -> bool {
         self.at == self.bytes.len()

@@ -5,12 +5,13 @@
 //! [`PATIENCE`] and 1 KiB; a new connection replaces the one whose greeting has been awaited longest.
 
 use super::frames::{Frames, Read};
+use super::passing::{Passing, pass};
 use super::stop::{Stop, bell, ring, silence};
 use crate::LinkId;
 use crate::error::Error;
 use crate::secure::Identity;
 use crate::transport::{Address, Connection, is_final, unix_name, wait_for};
-use crate::wire::{Hello, Kind, Refusal, VERSION, Welcome};
+use crate::wire::{Header, Hello, Kind, Refusal, VERSION, Via, Welcome};
 use rustix::event::{PollFd, PollFlags};
 use std::collections::{HashMap, VecDeque};
 use std::io::IoSlice;
@@ -49,8 +50,13 @@ struct Shared {
     /// For each session, the channel that gets a new place for each link that a sender opens and that has no
     /// place.
     unplaced: Mutex<HashMap<[u8; 16], mpsc::Sender<Place>>>,
+    /// For each session, how its connections are passed on to other listeners.
+    passing: Mutex<HashMap<[u8; 16], Arc<Passing>>>,
     token: [u8; 32],
+    identity: Option<Identity>,
     refused: AtomicU64,
+    /// Ends the connections that are passed on, with the listener.
+    stop: Stop,
 }
 
 /// The slot into which the listener puts the connections of one link.
@@ -97,6 +103,8 @@ enum Socket {
     /// Connections are encrypted if there is an identity to show.
     Tcp(TcpListener, Option<Identity>),
     Unix(UnixListener, std::path::PathBuf),
+    /// Memory is handed over.
+    Memory(UnixListener, std::path::PathBuf),
 }
 
 /// A connection before its greeting has arrived.
@@ -128,14 +136,17 @@ impl Listener {
         let bound = addresses.iter().map(|address| Socket::bind(address, identity.as_ref()));
         let (sockets, addresses) = bound.collect::<Result<Vec<_>, _>>()?.into_iter().unzip();
         let failed = |e| Error::io("cannot listen for links", e);
+        let stop = Stop::new().map_err(failed)?;
         let shared = Arc::new(Shared {
             places: Mutex::default(),
             ended: Mutex::default(),
             unplaced: Mutex::default(),
+            passing: Mutex::default(),
             token,
+            identity,
             refused: AtomicU64::new(0),
+            stop: stop.clone(),
         });
-        let stop = Stop::new().map_err(failed)?;
         let hall = Hall { sockets, strangers: VecDeque::new(), shared: shared.clone(), stop: stop.clone() };
         let builder = std::thread::Builder::new().name("link listener".into());
         let thread = builder.spawn(move || hall.serve()).map_err(failed)?;
@@ -181,6 +192,11 @@ impl Listener {
         self.shared.unplaced().remove(&session);
     }
 
+    /// Passes connections of this session on to other listeners from now on, for senders that know the token.
+    pub fn pass_on(&self, session: [u8; 16], passing: Passing) {
+        self.shared.passing().insert(session, Arc::new(passing));
+    }
+
     /// The number of connections that were refused or given up.
     pub fn refused(&self) -> u64 {
         self.shared.refused.load(Ordering::Relaxed)
@@ -209,12 +225,17 @@ impl Socket {
                 let (listener, bound) = tcp(name).map_err(failed)?;
                 Ok((Socket::Tcp(listener, Some(identity)), Address::Tls(bound)))
             }
-            Address::Unix(path) => {
+            Address::Unix(path) | Address::Memory(path) => {
                 let listener =
                     unix_name(path).and_then(|name| UnixListener::bind_addr(&name)).map_err(failed)?;
                 listener.set_nonblocking(true).map_err(failed)?;
-                Ok((Socket::Unix(listener, path.clone()), address.clone()))
+                let socket = match address {
+                    Address::Memory(_) => Socket::Memory(listener, path.clone()),
+                    _ => Socket::Unix(listener, path.clone()),
+                };
+                Ok((socket, address.clone()))
             }
+            Address::Through { .. } => Err(Error::new(format!("cannot listen at {address}"))),
         }
     }
 
@@ -224,6 +245,9 @@ impl Socket {
                 listener.accept().and_then(|(stream, _)| Connection::accepted(stream, identity.as_ref()))
             }
             Socket::Unix(listener, _) => listener.accept().and_then(|(stream, _)| Connection::unix(stream)),
+            Socket::Memory(listener, _) => {
+                listener.accept().and_then(|(stream, _)| Connection::memory(stream))
+            }
         }
     }
 }
@@ -232,7 +256,7 @@ impl AsFd for Socket {
     fn as_fd(&self) -> BorrowedFd<'_> {
         match self {
             Socket::Tcp(listener, _) => listener.as_fd(),
-            Socket::Unix(listener, _) => listener.as_fd(),
+            Socket::Unix(listener, _) | Socket::Memory(listener, _) => listener.as_fd(),
         }
     }
 }
@@ -296,6 +320,16 @@ impl Shared {
         self.places.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn passing(&self) -> MutexGuard<'_, HashMap<[u8; 16], Arc<Passing>>> {
+        self.passing.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether this is the token of this listener. The tokens are compared completely, so the time does not reveal
+    /// the place of the first difference.
+    fn is_own(&self, token: &[u8; 32]) -> bool {
+        self.token.iter().zip(token).fold(0, |all, (a, b)| all | (a ^ b)) == 0
+    }
+
     fn unplaced(&self) -> MutexGuard<'_, HashMap<[u8; 16], mpsc::Sender<Place>>> {
         self.unplaced.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -327,9 +361,7 @@ impl Shared {
             let why = format!("it speaks version {VERSION} of the protocol, not {}", hello.version);
             return refuse(connection, true, why);
         }
-        // The tokens are compared completely, so the time does not reveal the place of the first difference.
-        let differs = self.token.iter().zip(hello.token).fold(0, |all, (a, b)| all | (a ^ b));
-        if differs != 0 {
+        if !self.is_own(&hello.token) {
             return refuse(connection, true, "the token is not that of this node".into());
         }
         let same = |ended: &&Ended| ended.link == hello.link && ended.incarnation == hello.incarnation;
@@ -372,7 +404,7 @@ impl Hall {
             self.read_greetings();
         }
         for socket in &self.sockets {
-            if let Socket::Unix(_, path) = socket {
+            if let Socket::Unix(_, path) | Socket::Memory(_, path) = socket {
                 // An error is ignored, because another process may have removed the socket's file already, and
                 // an abstract name has no file.
                 let _ = std::fs::remove_file(path);
@@ -422,9 +454,33 @@ impl Hall {
                     self.strangers.push_back(stranger)
                 }
                 Ok(Ok(Read::Frame(header))) if header.kind == Kind::Hello => self.answer(stranger),
+                Ok(Ok(Read::Frame(header))) if header.kind == Kind::Via => self.pass_on(stranger, &header),
                 _ => _ = self.shared.refused.fetch_add(1, Ordering::Relaxed),
             }
         }
+    }
+
+    /// Passes a connection on, on a thread of its own.
+    fn pass_on(&self, stranger: Stranger, header: &Header) {
+        let Stranger { connection, frames, .. } = stranger;
+        let via = Via::decode(header, frames.payload()).ok().filter(|via| self.shared.is_own(&via.token));
+        let passing = via.and_then(|via| Some((via.to, self.shared.passing().get(&via.session)?.clone())));
+        let Some((to, passing)) = passing else {
+            self.shared.refused.fetch_add(1, Ordering::Relaxed);
+            return;
+        };
+        let shared = self.shared.clone();
+        // An error is ignored: the connection closes then, and its sender tries again.
+        let _ = std::thread::Builder::new().name("link passed on".into()).spawn(move || {
+            let address = (passing.reach)(to);
+            pass(
+                connection,
+                frames.rest(),
+                (to, address),
+                shared.identity.as_ref(),
+                (&passing, &shared.stop),
+            );
+        });
     }
 
     fn answer(&self, stranger: Stranger) {

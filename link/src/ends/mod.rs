@@ -6,11 +6,13 @@
 mod eager;
 mod frames;
 mod listener;
+mod passing;
 mod receiver;
 mod sender;
 mod stop;
 
 pub use listener::{Listener, Place};
+pub use passing::Passing;
 pub use receiver::{Receiver, ReceiverOptions};
 pub use sender::{Sender, SenderOptions, system_ns};
 pub use stop::Stop;

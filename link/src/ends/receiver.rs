@@ -210,9 +210,14 @@ impl Receiver {
                 return Ok(Found::Nothing);
             }
             // With a limited bandwidth each look would take a port from other links.
-            let may_look = self.options.ports.bandwidth() == 0
-                && self.connected.as_ref().is_some_and(Connected::awaits_small);
-            if !(may_look && self.eager.looks_again()) {
+            let may_look = self.options.ports.bandwidth() == 0;
+            let looks_again = match &mut self.connected {
+                Some(connected) if may_look && connected.awaits_small() => {
+                    self.eager.looks_again(|| connected.connection.glance())
+                }
+                _ => false,
+            };
+            if !looks_again {
                 self.wait(deadline)?;
             }
         }

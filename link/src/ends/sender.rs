@@ -12,7 +12,7 @@ use crate::secure::Identity;
 use crate::transport::{Connection, is_final, is_later};
 use crate::tuning::Tuning;
 use crate::wire::{
-    ACK_WANTED, Ack, HEADER_BYTES, Header, Hello, Kind, Refusal, VERSION, Welcome, encode, word,
+    ACK_WANTED, Ack, HEADER_BYTES, Header, Hello, Kind, Refusal, VERSION, Via, Welcome, encode, word,
 };
 use crate::{LinkId, Violation};
 use std::io::IoSlice;
@@ -67,6 +67,8 @@ pub struct Sender {
     counters: Counters,
     stop: Stop,
     clock: PeerClock,
+    /// The number of attempts to connect that failed. It decides which of several listeners is tried next.
+    attempt: usize,
 }
 
 /// A connection after its handshake.
@@ -125,6 +127,7 @@ impl Sender {
             stop,
             // The crystals of two working hosts drift apart by at most 100 µs a second.
             clock: PeerClock::new(100_000.0),
+            attempt: 0,
             options,
         })
     }
@@ -179,16 +182,22 @@ impl Sender {
         self.work(|flow| flow.unsent() == 0)
     }
 
-    /// Whether the connection broke while bytes are not acknowledged. The call does not wait. A sender that
+    /// Whether the connection broke, or was made to another address than the present one, while bytes are not
+    /// acknowledged. The call does not wait. A sender that
     /// has nothing to send notices a broken connection only here, and its receiver may wait for bytes that
     /// were lost with the connection.
     pub fn is_broken(&mut self) -> bool {
         if self.flow.unacknowledged() == 0 {
             return false;
         }
+        let changes = self.options.tuning.address_changes();
         match &mut self.connected {
+            Some(connected) if connected.address_changes != changes => true,
             // A violation of the protocol is reported by what follows.
-            Some(connected) => connected.read_acks(&mut self.flow).is_err(),
+            Some(connected) => {
+                connected.connection.look();
+                connected.read_acks(&mut self.flow).is_err()
+            }
             None => true,
         }
     }
@@ -400,7 +409,8 @@ impl Sender {
         loop {
             let address_changes = self.options.tuning.address_changes();
             let address = self.options.tuning.address();
-            let met = self.greet(&address, begun + self.options.lease, address_changes);
+            let (hop, to) = address.hop(self.attempt);
+            let met = self.greet(hop, to, begun + self.options.lease, address_changes);
             let why = match met {
                 Ok(connected) => {
                     self.connected = Some(connected);
@@ -413,6 +423,7 @@ impl Sender {
             if self.stop.is_asked() {
                 return Err(Error::stopped());
             }
+            self.attempt += 1;
             if begun.elapsed() + pause > self.options.lease {
                 let (number, lease) = (self.options.link.number, self.options.lease);
                 return Err(Error::new(format!(
@@ -424,10 +435,12 @@ impl Sender {
         }
     }
 
-    /// Connects and sends the hello.
+    /// Connects and sends the hello; before it, the number of the listener to which the connection has to be passed
+    /// on, if there is one.
     fn greet(
         &mut self,
         address: &crate::Address,
+        to: Option<u64>,
         deadline: Instant,
         address_changes: u64,
     ) -> Result<Connected, Met> {
@@ -450,7 +463,11 @@ impl Sender {
             token: self.options.token,
             node: self.options.node.clone(),
         };
-        let bytes = hello.encode();
+        let mut bytes = Vec::new();
+        if let Some(to) = to {
+            bytes = Via { session: hello.link.session, token: hello.token, to }.encode();
+        }
+        bytes.extend(hello.encode());
         match connected.connection.write(&[IoSlice::new(&bytes)]) {
             Ok(written) if written == bytes.len() => {}
             Ok(_) => return Err(Met::NotYet("the connection takes no greeting".into())),

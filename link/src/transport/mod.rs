@@ -1,7 +1,10 @@
-//! The transports of a connection: TCP, TCP with TLS, and Unix sockets. All are used without blocking; the
-//! ends of a link wait by `poll`.
+//! The transports of a connection: TCP, TCP with TLS, Unix sockets, and shared memory. All are used without
+//! blocking; the ends of a link wait by `poll`.
+
+mod memory;
 
 use crate::secure::{Identity, Secured};
+use memory::Memory;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::net::sockopt::{set_tcp_user_timeout, socket_peercred};
 use rustix::process::geteuid;
@@ -27,12 +30,35 @@ pub enum Address {
     /// The path of a Unix socket, for processes of one host; a path that begins with `@` is an abstract name,
     /// which needs no file.
     Unix(PathBuf),
+    /// The path of a Unix socket through which memory is handed over that both processes use then.
+    Memory(PathBuf),
+    /// Another listener of the session, to which a listener at one of these addresses passes connections on.
+    Through {
+        /// The listeners that may pass the connection on; if one does not, the sender tries the next.
+        listeners: Vec<Address>,
+        /// The number by which these listeners know the one at which the connection ends.
+        to: u64,
+    },
 }
 
 impl Address {
     /// Whether the address is that of a socket of this host, at which a process of the same user listens.
     pub fn is_near(&self) -> bool {
-        matches!(self, Address::Unix(_)) && Connection::to(self, None, Instant::now()).is_ok()
+        match self {
+            Address::Unix(_) | Address::Memory(_) => Connection::to(self, None, Instant::now()).is_ok(),
+            Address::Tcp(_) | Address::Tls(_) | Address::Through { .. } => false,
+        }
+    }
+
+    /// The address to connect to at this attempt, and the number of the listener to which the connection has to be
+    /// passed on.
+    pub(crate) fn hop(&self, attempt: usize) -> (&Address, Option<u64>) {
+        match self {
+            Address::Through { listeners, to } if !listeners.is_empty() => {
+                (&listeners[attempt % listeners.len()], Some(*to))
+            }
+            own => (own, None),
+        }
     }
 }
 
@@ -42,6 +68,16 @@ impl std::fmt::Display for Address {
             Address::Tcp(address) => write!(f, "tcp/{address}"),
             Address::Tls(address) => write!(f, "tls/{address}"),
             Address::Unix(path) => write!(f, "unix/{}", path.display()),
+            Address::Memory(path) => write!(f, "memory/{}", path.display()),
+            Address::Through { listeners, to } => {
+                write!(f, "number {to} through")?;
+                let mut lead = ' ';
+                for listener in listeners {
+                    write!(f, "{lead}{listener}")?;
+                    lead = ',';
+                }
+                Ok(())
+            }
         }
     }
 }
@@ -49,7 +85,7 @@ impl std::fmt::Display for Address {
 impl std::str::FromStr for Address {
     type Err = String;
 
-    /// Parses `tcp/HOST:PORT`, `tls/HOST:PORT` or `unix/PATH`.
+    /// Parses `tcp/HOST:PORT`, `tls/HOST:PORT`, `unix/PATH` or `memory/PATH`.
     fn from_str(text: &str) -> Result<Address, String> {
         let has_port =
             |address: &str| address.rsplit_once(':').is_some_and(|(_, port)| port.parse::<u16>().is_ok());
@@ -57,7 +93,8 @@ impl std::str::FromStr for Address {
             Some(("tcp", address)) if has_port(address) => Ok(Address::Tcp(address.into())),
             Some(("tls", address)) if has_port(address) => Ok(Address::Tls(address.into())),
             Some(("unix", path)) if !path.is_empty() => Ok(Address::Unix(path.into())),
-            _ => Err(format!("{text}: an address is tcp/HOST:PORT, tls/HOST:PORT or unix/PATH")),
+            Some(("memory", path)) if !path.is_empty() => Ok(Address::Memory(path.into())),
+            _ => Err(format!("{text}: an address is tcp/HOST:PORT, tls/HOST:PORT, unix/PATH or memory/PATH")),
         }
     }
 }
@@ -68,6 +105,7 @@ pub(crate) enum Connection {
     Tcp(TcpStream),
     Tls(Box<Secured>),
     Unix(UnixStream),
+    Memory(Box<Memory>),
 }
 
 impl Connection {
@@ -86,7 +124,12 @@ impl Connection {
                 let stream = prepared(connected(address, deadline)?)?;
                 Ok(Connection::Tls(Box::new(identity.sending(stream)?)))
             }
-            Address::Unix(path) => Connection::unix(UnixStream::connect_addr(&unix_name(path)?)?),
+            Address::Unix(path) => Ok(Connection::Unix(near(UnixStream::connect_addr(&unix_name(path)?)?)?)),
+            Address::Memory(path) => {
+                let socket = near(UnixStream::connect_addr(&unix_name(path)?)?)?;
+                Ok(Connection::Memory(Box::new(Memory::begin(socket)?)))
+            }
+            Address::Through { .. } => Err(io::ErrorKind::AddrNotAvailable.into()),
         }
     }
 
@@ -102,13 +145,15 @@ impl Connection {
         Ok(Connection::Tcp(prepared(stream)?))
     }
 
-    /// A connection with a process of this host, which has to run as the same user.
+    /// Accepts a connection of a process of this host, which has to run as the same user.
     pub(crate) fn unix(stream: UnixStream) -> io::Result<Connection> {
-        if socket_peercred(&stream)?.uid != geteuid() {
-            return Err(io::Error::new(io::ErrorKind::PermissionDenied, "it runs as another user"));
-        }
-        stream.set_nonblocking(true)?;
-        Ok(Connection::Unix(stream))
+        Ok(Connection::Unix(near(stream)?))
+    }
+
+    /// Accepts a connection through which a process of this host, which has to run as the same user, hands over
+    /// memory.
+    pub(crate) fn memory(stream: UnixStream) -> io::Result<Connection> {
+        Ok(Connection::Memory(Box::new(Memory::accepted(near(stream)?))))
     }
 
     /// Writes as many bytes as the connection takes without a wait.
@@ -117,6 +162,7 @@ impl Connection {
             Connection::Tcp(stream) => stream.write_vectored(pieces),
             Connection::Tls(stream) => stream.write(pieces),
             Connection::Unix(stream) => stream.write_vectored(pieces),
+            Connection::Memory(memory) => memory.write(pieces),
         }
     }
 
@@ -126,6 +172,7 @@ impl Connection {
             Connection::Tcp(stream) => stream.read_vectored(pieces),
             Connection::Tls(stream) => stream.read(pieces),
             Connection::Unix(stream) => stream.read_vectored(pieces),
+            Connection::Memory(memory) => memory.read(pieces),
         }
     }
 
@@ -134,7 +181,30 @@ impl Connection {
     pub(crate) fn owes(&self) -> bool {
         match self {
             Connection::Tls(stream) => stream.owes(),
-            Connection::Tcp(_) | Connection::Unix(_) => false,
+            Connection::Tcp(_) | Connection::Unix(_) | Connection::Memory(_) => false,
+        }
+    }
+
+    /// Writes bytes that [`Connection::owes`], as many as the socket takes without a wait.
+    pub(crate) fn settle(&mut self) -> io::Result<()> {
+        match self {
+            Connection::Tls(stream) if stream.owes() => stream.settle(),
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether bytes arrive within about a microsecond, if that can be seen without a call of the system.
+    pub(crate) fn glance(&mut self) -> bool {
+        match self {
+            Connection::Memory(memory) => memory.glance(),
+            Connection::Tcp(_) | Connection::Tls(_) | Connection::Unix(_) => false,
+        }
+    }
+
+    /// Finds out whether the other end has closed, if a read would not show it.
+    pub(crate) fn look(&mut self) {
+        if let Connection::Memory(memory) = self {
+            memory.look();
         }
     }
 
@@ -146,6 +216,9 @@ impl Connection {
         others: &[BorrowedFd<'_>],
         deadline: Instant,
     ) -> io::Result<()> {
+        if let Connection::Memory(memory) = self {
+            return memory.wait(to_write, others, deadline);
+        }
         let mut flags = PollFlags::IN;
         if to_write || self.owes() {
             flags |= PollFlags::OUT;
@@ -156,10 +229,7 @@ impl Connection {
             [one] => wait_for(&mut [own, readable(*one)], deadline)?,
             [one, two, ..] => wait_for(&mut [own, readable(*one), readable(*two)], deadline)?,
         }
-        match self {
-            Connection::Tls(stream) if stream.owes() => stream.settle(),
-            _ => Ok(()),
-        }
+        self.settle()
     }
 
     /// The other end's address, for messages.
@@ -170,9 +240,18 @@ impl Connection {
         match self {
             Connection::Tcp(stream) => shown(stream.peer_addr()),
             Connection::Tls(stream) => shown(stream.peer_addr()),
-            Connection::Unix(_) => "a process of this host".into(),
+            Connection::Unix(_) | Connection::Memory(_) => "a process of this host".into(),
         }
     }
+}
+
+/// A socket that is not used before the process at its other end is known to run as the same user.
+fn near(stream: UnixStream) -> io::Result<UnixStream> {
+    if socket_peercred(&stream)?.uid != geteuid() {
+        return Err(io::Error::new(io::ErrorKind::PermissionDenied, "it runs as another user"));
+    }
+    stream.set_nonblocking(true)?;
+    Ok(stream)
 }
 
 /// The name of a Unix socket, from its path.
@@ -211,13 +290,19 @@ fn readable(fd: BorrowedFd<'_>) -> PollFd<'_> {
 
 /// Waits until one of `waited` is ready, at most until `deadline`.
 pub(crate) fn wait_for(waited: &mut [PollFd<'_>], deadline: Instant) -> io::Result<()> {
+    poll_until(waited, deadline).map(drop)
+}
+
+/// Waits as [`wait_for`]; returns whether the first of `waited` is ready.
+fn poll_until(waited: &mut [PollFd<'_>], deadline: Instant) -> io::Result<bool> {
     let left = deadline.saturating_duration_since(Instant::now());
     let timeout = rustix::event::Timespec {
         tv_sec: i64::try_from(left.as_secs()).unwrap_or(i64::MAX),
         tv_nsec: i64::from(left.subsec_nanos()),
     };
     match poll(waited, Some(&timeout)) {
-        Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
+        Ok(_) => Ok(waited.first().is_some_and(|first| !first.revents().is_empty())),
+        Err(rustix::io::Errno::INTR) => Ok(false),
         Err(error) => Err(error.into()),
     }
 }
@@ -238,6 +323,7 @@ impl AsFd for Connection {
             Connection::Tcp(stream) => stream.as_fd(),
             Connection::Tls(stream) => stream.as_fd(),
             Connection::Unix(stream) => stream.as_fd(),
+            Connection::Memory(memory) => memory.as_fd(),
         }
     }
 }

@@ -19,6 +19,8 @@ pub(crate) const HEADER_BYTES: usize = 16;
 pub const PAYLOAD_BYTES_MAX: usize = 1 << 20;
 /// The most bytes of the frames of a handshake.
 pub(crate) const GREETING_BYTES_MAX: usize = 1 << 10;
+/// The bytes of the payload that says where a connection is passed on to.
+pub(crate) const VIA_BYTES: usize = 48;
 /// A frame with this flag asks for an acknowledgement at once.
 pub(crate) const ACK_WANTED: u16 = 1;
 
@@ -41,11 +43,22 @@ pub(crate) enum Kind {
     Ping,
     /// From the receiver: the time that the sender sent, and the times of the receiver's own clock.
     Pong,
+    /// From the sender, before its hello: to which listener the connection has to be passed on.
+    Via,
 }
 
 impl Kind {
-    const ALL: [Kind; 8] =
-        [Kind::Hello, Kind::Welcome, Kind::Refusal, Kind::Data, Kind::Ack, Kind::End, Kind::Ping, Kind::Pong];
+    const ALL: [Kind; 9] = [
+        Kind::Hello,
+        Kind::Welcome,
+        Kind::Refusal,
+        Kind::Data,
+        Kind::Ack,
+        Kind::End,
+        Kind::Ping,
+        Kind::Pong,
+        Kind::Via,
+    ];
 
     fn code(self) -> u8 {
         self as u8 + 1
@@ -64,6 +77,7 @@ impl Kind {
             Kind::End => (0, 0),
             Kind::Ping => (8, 8),
             Kind::Pong => (24, 24),
+            Kind::Via => (VIA_BYTES, VIA_BYTES),
         }
     }
 }

@@ -61,6 +61,28 @@ impl Hello {
     }
 }
 
+/// To which listener of a session a connection has to be passed on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Via {
+    pub(crate) session: [u8; 16],
+    /// The secret that every process that may connect knows.
+    pub(crate) token: [u8; 32],
+    /// The number of the listener in the session.
+    pub(crate) to: u64,
+}
+
+impl Via {
+    pub(crate) fn encode(&self) -> Vec<u8> {
+        framed(Kind::Via, self.to, &[&self.session[..], &self.token[..]].concat())
+    }
+
+    pub(crate) fn decode(header: &Header, payload: &[u8]) -> Result<Via, Violation> {
+        let (session, token) = payload.split_first_chunk::<16>().ok_or(Violation::Greeting)?;
+        let token = token.try_into().map_err(|_| Violation::Greeting)?;
+        Ok(Via { session: *session, token, to: header.offset })
+    }
+}
+
 /// The state of the receiver's end of a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Welcome {

@@ -7,7 +7,7 @@ mod greeting;
 pub(crate) use encoding::{decode, encode};
 pub(crate) use frame::{ACK_WANTED, Ack, GREETING_BYTES_MAX, HEADER_BYTES, Header, Kind, word};
 pub use frame::{Encoding, PAYLOAD_BYTES_MAX};
-pub(crate) use greeting::{Hello, Refusal, VERSION, Welcome};
+pub(crate) use greeting::{Hello, Refusal, VERSION, Via, Welcome};
 
 use std::fmt;
 

@@ -99,6 +99,11 @@ fn the_bytes_of_version_1() {
     let rest =
         [vec![8; 16], vec![5, 0, 0, 0, 0, 0, 0, 0, 6, 0, 0, 0, 0, 0, 0, 0], vec![7; 32], vec![b'a']].concat();
     assert_eq!(hello, [begin, rest].concat());
+    let via = Via { session: [8; 16], token: [7; 32], to: 5 }.encode();
+    let head = vec![9, 0, 0, 0, 48, 0, 0, 0, 5, 0, 0, 0, 0, 0, 0, 0];
+    assert_eq!(via, [head, vec![8; 16], vec![7; 32]].concat());
+    let header = Header::decode(*via.first_chunk().unwrap()).unwrap();
+    assert_eq!(Via::decode(&header, &via[HEADER_BYTES..]).unwrap().encode(), via);
 }
 
 #[test]

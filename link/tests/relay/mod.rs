@@ -53,7 +53,7 @@ impl Relay {
         let (to, address) = match to.clone() {
             Address::Tcp(to) => (to, Address::Tcp(own)),
             Address::Tls(to) => (to, Address::Tls(own)),
-            Address::Unix(_) => panic!("an address of TCP"),
+            other => panic!("{other} is no address of TCP"),
         };
         let (over, cuts) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
         let (is_over, cut) = (over.clone(), cuts.clone());

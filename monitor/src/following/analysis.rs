@@ -313,6 +313,7 @@ impl<'m> Analysis<'m> {
         for listening in &mut self.monitors {
             listening.monitor.publish(&moment, &mut report);
         }
+        report.measurements.extend(ending.map.iter().cloned());
         report.utilisation = verdict::utilisation(&report);
         let of_monitors = std::mem::take(&mut report.notes);
         report.notes = places(&report, &moment);

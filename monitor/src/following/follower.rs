@@ -17,11 +17,12 @@ use crate::decoding::observation::{LiveRow, Mode, live_rows};
 use crate::following::ahead::{self, Decoded};
 use crate::following::analysis::{Analysis, Options};
 use crate::following::gathering::{gathered, of_space};
+use crate::following::map::shared_map;
 use crate::lineage::message::MessageId;
 use crate::lineage::story::{Found, Story, Tracing};
 use crate::monitor::Ending;
 use crate::monitor::Monitor;
-use crate::report::{Limits, MessageTimes, Report, SpaceInfo, State};
+use crate::report::{Limits, Measurement, MessageTimes, Report, SpaceInfo, State};
 
 /// The name of the writer that records what threads do.
 const SAMPLER: &str = "sampler";
@@ -224,6 +225,7 @@ struct Seen {
     /// The time for which the disk was full, and the part of this time in which the run waited.
     disk_ns: Option<[f64; 2]>,
     limits: Option<Limits>,
+    map: Vec<Measurement>,
 }
 
 impl Seen {
@@ -235,6 +237,7 @@ impl Seen {
             event_bytes: event_bytes(reader),
             disk_ns: disk_ns(reader),
             limits: limits(reader),
+            map: shared_map(reader),
         })
     }
 }
@@ -594,7 +597,7 @@ impl<'m> Part<'m> {
         let rows = self.rows(reader);
         let stuck = self.watch.take().map(|watch| watch.stuck(reader, &rows)).unwrap_or_default();
         let is_there = self.see(reader)?;
-        let Seen { info, names, mode, event_bytes, disk_ns, limits } = self.seen.clone();
+        let Seen { info, names, mode, event_bytes, disk_ns, limits, map } = self.seen.clone();
         if is_there && self.alive && !info.finished {
             self.watch = Some(Watch::begin(reader, true));
         }
@@ -625,6 +628,8 @@ impl<'m> Part<'m> {
                 .zip(self.disk_before)
                 .map(|([full, held], before)| [full - before[0], held - before[1]]),
             limits,
+            // The values of an earlier time are not known.
+            map: if cut.is_none() { map } else { Vec::new() },
             space: SpaceInfo {
                 path: reader.path().display().to_string(),
                 name: info.name,

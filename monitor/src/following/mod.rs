@@ -5,6 +5,7 @@ mod ahead;
 pub(crate) mod analysis;
 pub(crate) mod follower;
 mod gathering;
+mod map;
 pub(crate) mod notes;
 pub(crate) mod perturb;
 pub(crate) mod windows;

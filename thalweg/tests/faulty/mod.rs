@@ -54,6 +54,17 @@ fn sockets(process: u32) -> Vec<OwnedFd> {
     held.filter_map(socket).collect()
 }
 
+/// The addresses at which a process listens.
+#[allow(dead_code, reason = "not every test asks")]
+pub(crate) fn listening(process: u32) -> Vec<String> {
+    let is_listening = |socket: &OwnedFd| rustix::net::sockopt::socket_acceptconn(socket) == Ok(true);
+    let address = |socket: OwnedFd| {
+        let socket = TcpListener::from(socket);
+        socket.local_addr().expect("it listens").to_string()
+    };
+    sockets(process).into_iter().filter(is_listening).map(address).collect()
+}
+
 /// Resets the connections of these processes for which `is_hit` says so: both ends get errors, and what was
 /// under way is lost. Returns the number of connections.
 pub(crate) fn reset(processes: &[u32], mut is_hit: impl FnMut() -> bool) -> usize {
@@ -146,6 +157,67 @@ impl SmallDisk {
 impl Drop for SmallDisk {
     fn drop(&mut self) {
         let _ = Command::new("umount").arg("--lazy").arg(self.path()).status();
+    }
+}
+
+/// A clock that processes have in place of the system's: ahead of it, or behind, by a time that may change at any moment.
+pub(crate) struct OwnClock {
+    library: PathBuf,
+    ahead: PathBuf,
+}
+
+/// The system's clock with another offset, which lies in a file. It replaces the function of the C library by which
+/// programs ask for the time.
+const CLOCK: &str = r#"
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+static volatile long long *ahead;
+__attribute__((constructor)) static void begin(void) {
+    int file = open(getenv("THALWEG_TEST_CLOCK"), O_RDONLY);
+    void *map = mmap(NULL, 8, PROT_READ, MAP_SHARED, file, 0);
+    if (map != MAP_FAILED) ahead = map;
+    close(file);
+}
+int clock_gettime(clockid_t clock, struct timespec *time) {
+    long failed = syscall(SYS_clock_gettime, clock, time);
+    if (!failed && ahead && clock == CLOCK_REALTIME) {
+        long long ns = time->tv_sec * 1000000000LL + time->tv_nsec + *ahead;
+        time->tv_sec = ns / 1000000000LL;
+        time->tv_nsec = ns % 1000000000LL;
+    }
+    return (int)failed;
+}
+"#;
+
+#[allow(dead_code, reason = "not every test sets clocks")]
+impl OwnClock {
+    pub(crate) fn new(folder: &Path) -> OwnClock {
+        let [source, library, ahead] = ["clock.c", "clock.so", "ahead"].map(|name| folder.join(name));
+        std::fs::write(&source, CLOCK).expect("a folder");
+        let mut compile = Command::new("cc");
+        compile.args(["-shared", "-fPIC", "-O1", "-o"]).arg(&library).arg(&source);
+        assert!(compile.status().expect("cc").success());
+        let clock = OwnClock { library, ahead };
+        clock.set(0);
+        clock
+    }
+
+    /// The command's process, and those that it starts, have this clock.
+    pub(crate) fn given_to(&self, command: &mut Command) {
+        command.env("LD_PRELOAD", &self.library).env("THALWEG_TEST_CLOCK", &self.ahead);
+    }
+
+    /// Sets the clock ahead of the system's by so many nanoseconds.
+    pub(crate) fn set(&self, ahead_ns: i64) {
+        // The file's length does not change, so processes that have it in their memory see one of the two times.
+        let mut file = std::fs::OpenOptions::new().write(true).create(true).truncate(false).open(&self.ahead);
+        let written = file.as_mut().map(|file| file.write_all(&ahead_ns.to_ne_bytes()));
+        written.expect("a file").expect("a file");
     }
 }
 
