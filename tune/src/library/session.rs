@@ -479,7 +479,10 @@ impl Session<'_, '_> {
         for number in 0..self.targets.len() {
             self.renew();
             let target = &mut self.targets[number];
-            if let Err(why) = target.undo(pack, point) {
+            // In a process that has ended meanwhile nothing has to be restored.
+            if let Err(why) = target.undo(pack, point)
+                && target.is_alive()
+            {
                 failed.push((target.pid, why));
             }
         }
