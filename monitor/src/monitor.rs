@@ -3,7 +3,7 @@
 //! A monitor says which kinds of event it wants ([`Monitor::wants`]), receives them in batches in order of
 //! time with gaps marked ([`Monitor::take`]), and publishes its results into the [`Report`]
 //! ([`Monitor::publish`]): built-in monitors fill the report's own parts, a user's monitor adds
-//! [`Measurement`](crate::Measurement)s under names of its choice, which `--json` and the terminal show
+//! [`Measurement`]s under names of its choice, which `--json` and the terminal show
 //! beside the built-in ones.
 //!
 //! A monitor receives values and never opens files, so it also works on events from another machine.
