@@ -3,8 +3,8 @@
 //! A slab is 16 KiB of memory with blocks of one size. It belongs to the thread that made it: a worker has a
 //! pool of slabs for each size, and threads that are no workers share a pool behind a lock. The pool's thread
 //! takes a block, and gives one back, in a few instructions without any atomic operation that writes. Any
-//! other thread *returns* a block to the slab that it came from, whose thread finds it when the slab has no
-//! other free block. A slab without blocks in use goes back to the allocator.
+//! other thread *returns* a block to the slab that it came from. The slab's thread takes returned blocks when the
+//! slab has no other free block. A slab without blocks in use goes back to the allocator.
 //!
 //! When a worker ends, blocks of its slabs may still be in use. The slabs are then *left*: the thread that
 //! returns the last block of such a slab gives the slab back to the allocator.

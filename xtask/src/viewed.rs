@@ -105,19 +105,13 @@ fn timed(command: &mut Command) -> Result<f64> {
     Ok(begun.elapsed().as_secs_f64())
 }
 
-/// The processor seconds of a process's threads, and its peak memory in bytes. The kernel counts the time of
-/// each thread in nanoseconds; that of the process it counts in hundredths of a second, which is too coarse.
+/// The processor seconds of a process's threads, and its peak memory in bytes.
 fn spent(pid: u32) -> Result<(f64, u64)> {
-    let mut spent_ns = 0.0;
-    for thread in std::fs::read_dir(format!("/proc/{pid}/task"))? {
-        // A thread that has just ended is left out.
-        let Ok(text) = std::fs::read_to_string(thread?.path().join("schedstat")) else { continue };
-        spent_ns += text.split_whitespace().next().and_then(|ns| ns.parse::<f64>().ok()).unwrap_or(0.0);
-    }
+    let spent_ns = process::processor_ns(pid).context("the process has ended")?;
     let status = std::fs::read_to_string(format!("/proc/{pid}/status"))?;
     let most = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap_or("0 kB");
     let kilobytes: u64 = most.trim().trim_end_matches(" kB").trim().parse()?;
-    Ok((spent_ns / 1e9, kilobytes * 1024))
+    Ok((spent_ns as f64 / 1e9, kilobytes * 1024))
 }
 
 impl Bench {

@@ -21,7 +21,7 @@ use crate::telemetry::{Cause, Share};
 #[derive(Clone, Copy)]
 pub(super) struct Next {
     pub(super) task: NonNull<TaskCell>,
-    /// The stream whose messages woke the task.
+    /// The stream of the messages that woke the task.
     pub(super) by: NonNull<Ring>,
 }
 

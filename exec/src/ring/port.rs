@@ -61,7 +61,7 @@ impl<H: Holder> Ring<H> {
         self.port().map_or(0, |port| port.refused.get())
     }
 
-    /// Counts a message written to the stream, whose reader is gone. The caller is the writer.
+    /// Counts a message that was written after the reader had left. The caller is the writer.
     pub(crate) fn refuse(&self) {
         let port = self.port_made();
         port.refused.set(port.refused.get() + 1);

@@ -13,7 +13,7 @@ use crate::sync::lock;
 /// The alignment of slabs, by which the slab of a block is found.
 const SLAB_ALIGN: usize = 16 << 10;
 
-/// The part of a slab's size that is left to the allocator, whose header of the next slab fits there.
+/// The bytes that a slab leaves to the allocator: the allocator's header of the next slab fits there.
 const BETWEEN: usize = 16;
 
 /// The size of the first slab of a pool for each size of blocks. Each further slab is twice as large as the one

@@ -2,8 +2,8 @@
 
 use crate::sync::{AtomicU64, Ordering};
 
-/// The blocks that other threads have returned to a slab: a linked list, whose first block and length are in
-/// one word together with the number of blocks that are missing if the slab was left by its thread.
+/// The blocks that other threads have returned to a slab: a linked list. One word has its first block, its
+/// length, and the number of blocks that are missing if the slab was left by its thread.
 ///
 /// A block is named by its place in the slab, which is never 0; 0 ends the list.
 pub(crate) struct Returned(
@@ -123,7 +123,7 @@ mod models {
             self.returned.give(place, link)
         }
 
-        /// Takes all blocks, whose places are added up.
+        /// Takes all blocks, and adds their places up.
         fn take(&self) -> (u16, u16) {
             let Some((first, count)) = self.returned.take() else { return (0, 0) };
             let (mut sum, mut at, mut found) = (0, first, 0);

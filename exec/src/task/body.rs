@@ -9,9 +9,9 @@ use crate::stop::Stop;
 use crate::task::cell::{Held, Ring, TaskCell};
 use crate::task::context::{Context, HandedOn, PassesTo, Ports, Progress, Task};
 
-/// The functions of a body whose type the runtime does not know, and its size. A body is a value of [`Task`]
-/// at the address that each function gets, which must be valid for the call, and no other reference to the
-/// body may live.
+/// The functions and the size of a body; the runtime does not know the body's type. Each function gets the
+/// address of the body, a value of [`Task`]. The address must be valid for the call, and no other reference to
+/// the body may live.
 #[repr(C)]
 pub(crate) struct Methods {
     held: Held,
@@ -245,7 +245,7 @@ pub(crate) fn give<R>(task: impl Task, give: impl FnOnce(&mut dyn Given) -> R) -
     }
 }
 
-/// A value whose alignment is larger than that of cells.
+/// A value with a larger alignment than cells have.
 struct Aligned<T>(Box<T>);
 
 impl<T: Task> Task for Aligned<T> {

@@ -118,8 +118,8 @@ pub(crate) struct TaskCell {
     /// The state that only few tasks have; null for most tasks. The task's thread makes this state (release)
     /// before a writer may push a port on its stack (acquire), and the state is kept as long as the cell.
     rare: AtomicPtr<Rare>,
-    /// The functions of the task's body, which lies behind the cell: a `Methods` of `body`. Only the task's own thread accesses the
-    /// field, or the thread that makes the task.
+    /// The functions of the task's body (a `Methods` of `body`); the body lies behind the cell. Only the task's
+    /// own thread accesses the field, or the thread that makes the task.
     pub(super) methods: Cell<NonNull<Held>>,
 }
 

@@ -276,14 +276,14 @@ impl Sort<'_> {
                     let (now, took) = next()?;
                     if now >= begun + SETTLE_S {
                         times.push(took);
-                        let spent = || tuner.as_ref().map_or(0, |tuner| processor_ns(tuner.id()));
+                        let spent = || tuner.as_ref().map_or(0, |tuner| tree_ns(tuner.id()));
                         since.get_or_insert_with(|| (Instant::now(), spent()));
                     }
                     at = now;
                 }
                 medians.extend(median(times));
                 if let (Some(tuner), Some((begin, before))) = (&tuner, since) {
-                    let spent = processor_ns(tuner.id()).saturating_sub(before) as f64;
+                    let spent = tree_ns(tuner.id()).saturating_sub(before) as f64;
                     taken.push(100.0 * spent / begin.elapsed().as_nanos() as f64 / processors);
                 }
                 tuner.map(|tuner| kept_at_end(tuner, true)).transpose()?;
@@ -494,18 +494,13 @@ fn iteration(line: &str) -> Option<(f64, f64)> {
 }
 
 /// The processor time in ns of a process and of its children that still run.
-fn processor_ns(pid: u32) -> u64 {
-    let text = |path: String| std::fs::read_to_string(path).unwrap_or_default();
+fn tree_ns(pid: u32) -> u64 {
     let threads = std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
-    let of_thread = |thread: std::fs::DirEntry| {
-        let path = thread.path();
-        let spent = text(format!("{}/schedstat", path.display()));
-        let children = text(format!("{}/children", path.display()));
-        let children = children.split_whitespace().filter_map(|child| child.parse().ok());
-        spent.split(' ').next().and_then(|ns| ns.parse().ok()).unwrap_or(0)
-            + children.map(processor_ns).sum::<u64>()
-    };
-    threads.map(of_thread).sum()
+    let lists = threads.filter_map(|thread| std::fs::read_to_string(thread.path().join("children")).ok());
+    let children = lists.flat_map(|list| {
+        list.split_whitespace().filter_map(|child| child.parse().ok()).collect::<Vec<u32>>()
+    });
+    process::processor_ns(pid).unwrap_or(0) + children.map(tree_ns).sum::<u64>()
 }
 
 /// The numbers of the processes that run this program.

@@ -229,14 +229,7 @@ fn run(bench: &Bench, change: Change, is_tuned: bool) -> Result<Ran> {
 
 /// The processor time of a process so far, in seconds.
 fn processor_s(pid: u32) -> Option<f64> {
-    // The file of each thread begins with its time on processors, in nanoseconds.
-    let tasks = fs::read_dir(format!("/proc/{pid}/task")).ok()?;
-    let mut ns = 0.0;
-    for task in tasks {
-        let text = fs::read_to_string(task.ok()?.path().join("schedstat")).ok()?;
-        ns += text.split_whitespace().next()?.parse::<f64>().ok()?;
-    }
-    Some(ns / 1e9)
+    process::processor_ns(pid).map(|ns| ns as f64 / 1e9)
 }
 
 fn write(bench: &Bench, case: &Case, change: Change, records: u64) -> Result<()> {
