@@ -5,8 +5,11 @@
 //!
 //! usage: lives TASKS none|off|metrics|full
 
-use thalweg_exec::{Context, In, Mode, Options, Out, Ports, Runtime, Stop, StreamSpec, Task, TaskSpec};
-use thalweg_space::{Space, SpaceOptions};
+mod measured;
+
+use thalweg_exec::{Context, In, Out, Ports, Stop, StreamSpec, Task, TaskSpec};
+
+use measured::Measured;
 
 /// Passes one message on.
 struct Brief {
@@ -64,23 +67,8 @@ fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let [tasks, mode] = &arguments[..] else { panic!("usage: lives TASKS none|off|metrics|full") };
     let left: u64 = tasks.parse().expect("a number of tasks");
-    let mode = match mode.as_str() {
-        "none" => None,
-        "off" => Some(Mode::Off),
-        "metrics" => Some(Mode::Metrics),
-        "full" => Some(Mode::Full),
-        other => panic!("no mode is called {other}"),
-    };
-    let folder = std::env::temp_dir().join(format!("thalweg-lives-{}", std::process::id()));
-    std::fs::create_dir_all(&folder).unwrap();
-    let space = mode.map(|_| {
-        Space::create(SpaceOptions { parent: Some(folder.clone()), ..SpaceOptions::default() }).unwrap()
-    });
-    let options = Options { workers: 1, mode: mode.unwrap_or_default(), space, ..Options::default() };
-    let runtime = Runtime::new(options).unwrap();
+    let measured = Measured::new("lives", mode);
+    let runtime = &measured.runtime;
     runtime.spawn(TaskSpec::default(), Makes { left, back: None });
-    runtime.start();
-    let summary = runtime.join().unwrap();
-    assert!(summary.failures.is_empty(), "{:?}", summary.failures);
-    std::fs::remove_dir_all(folder).unwrap();
+    measured.end();
 }

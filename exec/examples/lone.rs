@@ -2,10 +2,13 @@
 //! cost of a dispatch in a mode, run the example under `valgrind --tool=callgrind` with two numbers of hops,
 //! and divide the difference of the counted instructions by the difference of the numbers.
 //!
-//! usage: lone HOPS off|metrics|full
+//! usage: lone HOPS none|off|metrics|full
 
-use thalweg_exec::{Context, In, Mode, Options, Out, Ports, Runtime, Stop, StreamSpec, Task, TaskSpec};
-use thalweg_space::{Space, SpaceOptions};
+mod measured;
+
+use thalweg_exec::{Context, In, Out, Ports, Stop, StreamSpec, Task, TaskSpec};
+
+use measured::Measured;
 
 const STAGES: usize = 16;
 
@@ -44,20 +47,10 @@ impl Task for Hop {
 
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let [hops, mode] = &arguments[..] else { panic!("usage: lone HOPS off|metrics|full") };
+    let [hops, mode] = &arguments[..] else { panic!("usage: lone HOPS none|off|metrics|full") };
     let hops: u64 = hops.parse().expect("a number of hops");
-    let mode = match mode.as_str() {
-        "off" => Mode::Off,
-        "metrics" => Mode::Metrics,
-        "full" => Mode::Full,
-        other => panic!("no mode is called {other}"),
-    };
-    let folder = std::env::temp_dir().join(format!("thalweg-lone-{}", std::process::id()));
-    std::fs::create_dir_all(&folder).unwrap();
-    let space =
-        Space::create(SpaceOptions { parent: Some(folder.clone()), ..SpaceOptions::default() }).unwrap();
-    let options = Options { workers: 1, mode, space: Some(space), ..Options::default() };
-    let runtime = Runtime::new(options).unwrap();
+    let measured = Measured::new("lone", mode);
+    let runtime = &measured.runtime;
     let (first, mut input) = runtime.stream(StreamSpec::default());
     for _ in 1..STAGES {
         let (output, next) = runtime.stream(StreamSpec::default());
@@ -71,7 +64,5 @@ fn main() {
         TaskSpec { one_to_one: true, ..TaskSpec::default() },
         Hop { input, output: first, begins_with: Some(hops) },
     );
-    runtime.start();
-    runtime.join().unwrap();
-    let _ = std::fs::remove_dir_all(folder);
+    measured.end();
 }

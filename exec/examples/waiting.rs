@@ -4,13 +4,16 @@
 //! usage: waiting TASKS none|off|metrics|full
 #![allow(clippy::print_stdout)]
 
+mod measured;
+
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use thalweg_exec::{Context, In, Mode, Options, Out, Ports, Runtime, Stop, StreamSpec, Task, TaskSpec};
-use thalweg_space::{Space, SpaceOptions};
+use thalweg_exec::{Context, In, Out, Ports, Stop, StreamSpec, Task, TaskSpec};
+
+use measured::Measured;
 
 /// Waits for a message that never comes.
 struct Wait {
@@ -81,28 +84,21 @@ fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let [tasks, mode] = &arguments[..] else { panic!("usage: waiting TASKS none|off|metrics|full") };
     let total: u64 = tasks.parse().expect("a number of tasks");
-    let mode = match mode.as_str() {
-        "none" => None,
-        "off" => Some(Mode::Off),
-        "metrics" => Some(Mode::Metrics),
-        "full" => Some(Mode::Full),
-        other => panic!("no mode is called {other}"),
-    };
-    let folder = std::env::temp_dir().join(format!("thalweg-waiting-{}", std::process::id()));
-    std::fs::create_dir_all(&folder).unwrap();
-    let space = mode.map(|_| {
-        Space::create(SpaceOptions { parent: Some(folder.clone()), ..SpaceOptions::default() }).unwrap()
-    });
-    let path = space.as_ref().map(|space| space.path().to_owned());
-    let options = Options { workers: 1, mode: mode.unwrap_or_default(), space, ..Options::default() };
-    let runtime = Runtime::new(options).unwrap();
+    let measured = Measured::new("waiting", mode);
+    let runtime = &measured.runtime;
     let (first, last) = runtime.stream(StreamSpec::default());
     let ran = Arc::new(AtomicU64::new(0));
     runtime.spawn(
         TaskSpec::default(),
-        Make { _first: first, last: Some(last), left: total, total, ran, before: None, space: path },
+        Make {
+            _first: first,
+            last: Some(last),
+            left: total,
+            total,
+            ran,
+            before: None,
+            space: measured.space().map(Path::to_owned),
+        },
     );
-    let summary = runtime.join().unwrap();
-    assert!(summary.failures.is_empty(), "{:?}", summary.failures);
-    std::fs::remove_dir_all(folder).unwrap();
+    measured.end();
 }
