@@ -4,7 +4,8 @@ use crate::error::Error;
 use crate::process::{Mapping, PAGE, Process};
 use std::collections::HashMap;
 use std::fs::File;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use thalweg_glob::Glob;
 
 /// Sections larger than this are not read.
@@ -27,9 +28,26 @@ pub struct Module {
     pub(crate) is_go: bool,
     /// Whether the module was unloaded.
     is_gone: bool,
+    contents: Arc<Contents>,
+}
+
+/// What is read of a module's file. All modules that are mapped from the same file share it.
+#[derive(Debug)]
+struct Contents {
+    elf: Elf,
+    /// Sorted by address.
     symbols: Vec<Symbol>,
     names: Vec<u8>,
 }
+
+/// A state of a file: device, inode, size, and the seconds and nanoseconds of its last modification and of its
+/// last change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct State([i64; 7]);
+
+/// The contents of the files that modules of this process's attachments are mapped from: several targets mostly
+/// have the same libraries.
+static READ: Mutex<Vec<(State, Weak<Contents>)>> = Mutex::new(Vec::new());
 
 #[derive(Clone, Copy, Debug)]
 struct Symbol {
@@ -195,7 +213,7 @@ impl Modules {
                 continue;
             }
             let first = found.len();
-            for symbol in module.symbols.iter().filter(|symbol| wanted(symbol.kind)) {
+            for symbol in module.contents.symbols.iter().filter(|symbol| wanted(symbol.kind)) {
                 let name = module.name(symbol);
                 let same = found[first..]
                     .last()
@@ -216,8 +234,8 @@ impl Modules {
         let index = self.modules.iter().position(holds)?;
         let module = &self.modules[index];
         let in_file = address.wrapping_sub(module.bias);
-        let after = module.symbols.partition_point(|symbol| symbol.address <= in_file);
-        let before = module.symbols[..after].iter().rev().take(NEIGHBOURS);
+        let after = module.contents.symbols.partition_point(|symbol| symbol.address <= in_file);
+        let before = module.contents.symbols[..after].iter().rev().take(NEIGHBOURS);
         let mut around = before.filter(|symbol| symbol.kind != Kind::Variable);
         let symbol = around.find(|symbol| in_file - symbol.address < symbol.size)?;
         Some((module.function(index, symbol), in_file - symbol.address))
@@ -227,7 +245,7 @@ impl Modules {
     pub(crate) fn named(&self, names: &[&str]) -> Vec<Function> {
         let mut found: Vec<Function> = Vec::new();
         for (index, module) in self.modules.iter().enumerate().filter(|(_, module)| !module.is_gone) {
-            let functions = module.symbols.iter().filter(|symbol| symbol.kind == Kind::Function);
+            let functions = module.contents.symbols.iter().filter(|symbol| symbol.kind == Kind::Function);
             for symbol in functions.filter(|symbol| names.contains(&module.name(symbol))) {
                 if !found.iter().any(|other| other.address == symbol.address + module.bias) {
                     found.push(module.function(index, symbol));
@@ -241,7 +259,7 @@ impl Modules {
     pub(crate) fn have(&self, prefix: &str) -> bool {
         self.modules
             .iter()
-            .any(|module| module.symbols.iter().any(|symbol| module.name(symbol).starts_with(prefix)))
+            .any(|module| module.contents.symbols.iter().any(|symbol| module.name(symbol).starts_with(prefix)))
     }
 }
 
@@ -253,11 +271,11 @@ impl Module {
 
     /// The number of functions that its symbols name.
     pub fn functions(&self) -> usize {
-        self.symbols.iter().filter(|symbol| symbol.kind != Kind::Variable).count()
+        self.contents.symbols.iter().filter(|symbol| symbol.kind != Kind::Variable).count()
     }
 
     fn name(&self, symbol: &Symbol) -> &str {
-        let rest = self.names.get(symbol.name as usize..).unwrap_or_default();
+        let rest = self.contents.names.get(symbol.name as usize..).unwrap_or_default();
         let end = memchr::memchr(0, rest).unwrap_or(0);
         std::str::from_utf8(&rest[..end]).unwrap_or("")
     }
@@ -278,7 +296,7 @@ impl Module {
     /// function.
     pub(crate) fn parts(&self, function: &Function) -> Vec<(u64, u64)> {
         let prefix = format!("{}.", function.name);
-        let parts = self.symbols.iter().filter(|symbol| symbol.kind == Kind::Function);
+        let parts = self.contents.symbols.iter().filter(|symbol| symbol.kind == Kind::Function);
         let parts = parts.filter(|symbol| self.name(symbol).starts_with(&prefix));
         parts.map(|symbol| (symbol.address.wrapping_add(self.bias), symbol.size)).collect()
     }
@@ -288,12 +306,13 @@ impl Module {
         let within = |symbol: &&Symbol| {
             symbol.kind == Kind::Function && range.contains(&symbol.address.wrapping_add(self.bias))
         };
-        self.symbols.iter().find(within).map(|symbol| self.name(symbol))
+        self.contents.symbols.iter().find(within).map(|symbol| self.name(symbol))
     }
 
     fn read(process: &Process, maps: &[Mapping], code: &Mapping) -> Option<Module> {
         let file = opened(process, code)?;
-        let elf = Elf::read(&file)?;
+        let contents = Contents::of(&file)?;
+        let elf = &contents.elf;
         let page = |address: u64| address & !(PAGE - 1);
         let segment = elf
             .segments
@@ -301,8 +320,38 @@ impl Module {
             .find(|segment| segment.is_executable && page(segment.offset) == code.offset)?;
         let bias = code.begin.wrapping_sub(page(segment.address));
         let own = || maps.iter().filter(|mapping| mapping.path == code.path);
-        let exported = elf.symbols(&file, SHT_DYNSYM, true);
-        let (symbols, names) = match elf.symbols(&file, SHT_SYMTAB, false) {
+        Some(Module {
+            path: code.path.clone(),
+            bias,
+            begin: own().map(|mapping| mapping.begin).min()?,
+            end: own().map(|mapping| mapping.end).max()?,
+            is_library: !elf.has_interpreter && elf.is_position_independent,
+            is_go: elf.is_go,
+            is_gone: false,
+            contents,
+        })
+    }
+}
+
+impl Contents {
+    /// The contents of a file, which are read only once while a module has them.
+    fn of(file: &File) -> Option<Arc<Contents>> {
+        let state = State::of(file)?;
+        let mut read = READ.lock().unwrap_or_else(PoisonError::into_inner);
+        read.retain(|(_, contents)| contents.strong_count() > 0);
+        let known = read.iter().find(|(of, _)| *of == state).and_then(|(_, contents)| contents.upgrade());
+        if let Some(known) = known {
+            return Some(known);
+        }
+        let contents = Arc::new(Contents::read(file)?);
+        read.push((state, Arc::downgrade(&contents)));
+        Some(contents)
+    }
+
+    fn read(file: &File) -> Option<Contents> {
+        let elf = Elf::read(file)?;
+        let exported = elf.symbols(file, SHT_DYNSYM, true);
+        let (symbols, names) = match elf.symbols(file, SHT_SYMTAB, false) {
             Some((mut symbols, names)) => {
                 if let Some((exported, _)) = exported {
                     // Both tables are sorted by address.
@@ -316,17 +365,16 @@ impl Module {
             }
             None => exported?,
         };
-        Some(Module {
-            path: code.path.clone(),
-            bias,
-            begin: own().map(|mapping| mapping.begin).min()?,
-            end: own().map(|mapping| mapping.end).max()?,
-            is_library: !elf.has_interpreter && elf.is_position_independent,
-            is_go: elf.is_go,
-            is_gone: false,
-            symbols,
-            names,
-        })
+        Some(Contents { elf, symbols, names })
+    }
+}
+
+impl State {
+    fn of(file: &File) -> Option<State> {
+        let of = file.metadata().ok()?;
+        let whole = [of.dev(), of.ino(), of.size()].map(u64::cast_signed);
+        let times = [of.mtime(), of.mtime_nsec(), of.ctime(), of.ctime_nsec()];
+        Some(State([whole[0], whole[1], whole[2], times[0], times[1], times[2], times[3]]))
     }
 }
 
@@ -588,5 +636,20 @@ mod tests {
         let write = modules.functions("libc.so.6:write");
         assert!(write.len() == 1 && write[0].is_exported, "{write:?}");
         assert!(modules.functions("no_such_function_at_all").is_empty());
+    }
+
+    #[test]
+    fn a_file_is_read_once_until_it_changes() {
+        let path = std::env::temp_dir().join(format!("thalweg-contents-{}", std::process::id()));
+        std::fs::copy("/proc/self/exe", &path).expect("a copy of this program");
+        let first = Contents::of(&File::open(&path).expect("the copy")).expect("a program");
+        let again = Contents::of(&File::open(&path).expect("the copy")).expect("a program");
+        assert!(Arc::ptr_eq(&first, &again));
+        // The same inode, written anew.
+        let program = std::fs::read(&path).expect("the copy");
+        std::fs::write(&path, &program[..program.len() - 1]).expect("a shorter copy");
+        let changed = Contents::of(&File::open(&path).expect("the copy"));
+        assert!(changed.is_none_or(|changed| !Arc::ptr_eq(&first, &changed)));
+        std::fs::remove_file(&path).expect("the copy");
     }
 }

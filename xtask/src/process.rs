@@ -103,6 +103,16 @@ pub(crate) fn processor_ns(pid: u32) -> Option<u64> {
     Some(spent.filter_map(|text| text.split_whitespace().next()?.parse::<u64>().ok()).sum())
 }
 
+/// The processor time of the processes that this one started and waited for so far, in seconds; the kernel counts it
+/// in hundredths of a second.
+pub(crate) fn children_s() -> Result<f64> {
+    let text = std::fs::read_to_string("/proc/self/stat").context("cannot read /proc/self/stat")?;
+    // The program's name, in brackets, may contain spaces. The fields 16 and 17 are times in user and kernel mode.
+    let rest = text.rsplit(')').next().unwrap_or_default();
+    let ticks = rest.split_whitespace().skip(13).take(2).filter_map(|field| field.parse::<f64>().ok());
+    Ok(ticks.sum::<f64>() / 100.0)
+}
+
 /// Whether `program` can be started at all.
 pub(crate) fn is_installed(program: &str, probe: &str) -> bool {
     Command::new(program).arg(probe).output().is_ok_and(|output| output.status.success())

@@ -17,7 +17,7 @@ const HELP: &str = "\
 Networks that start on a bad mapping, with and without `thalweg tune`, and in the static ways there are.
 
 usage: cargo xtask bench tune [NAME…] [--scale X] [--rounds N]
-       cargo xtask bench tune --drawn N [--from N]
+       cargo xtask bench tune --drawn N [--from N] [--goal latency|processor]
        cargo xtask bench tune --change
        cargo xtask bench tune --rivals
 
@@ -30,6 +30,7 @@ usage: cargo xtask bench tune [NAME…] [--scale X] [--rounds N]
   --drawn N   instead: so many random networks that start with wrong settings, beside every single remedy
               among settings and mappings; half a minute each, and a measurement that was ended goes on
   --from N    the number of the first of these networks (default 0)
+  --goal G    the tuner's goal for these networks, at half of the rate that they could have (default: throughput)
 ";
 
 /// A network, its input, and the bad mapping with which it starts.
@@ -158,7 +159,7 @@ fn des(folder: &Path, scale: f64) -> Result<Vec<String>> {
 
 pub(crate) fn run(mut arguments: lexopt::Parser) -> Result<ExitCode> {
     let (mut names, mut scale, mut rounds) = (Vec::new(), 1.0, 1);
-    let (mut drawn, mut from) = (None, 0);
+    let (mut drawn, mut from, mut aim) = (None, 0, None);
     while let Some(argument) = arguments.next()? {
         match argument {
             Long("help") | Short('h') => {
@@ -167,6 +168,13 @@ pub(crate) fn run(mut arguments: lexopt::Parser) -> Result<ExitCode> {
             }
             Long("drawn") => drawn = Some(arguments.value()?.parse()?),
             Long("from") => from = arguments.value()?.parse()?,
+            Long("goal") => {
+                let word = arguments.value()?.string()?;
+                aim = remedies::Aim::of(&word);
+                if aim.is_none() && word != "throughput" {
+                    bail!("`{word}` is no goal here: there are throughput, latency, processor");
+                }
+            }
             Long("change") => {
                 remedies::changing()?;
                 return Ok(ExitCode::SUCCESS);
@@ -182,7 +190,7 @@ pub(crate) fn run(mut arguments: lexopt::Parser) -> Result<ExitCode> {
         }
     }
     if let Some(count) = drawn {
-        remedies::drawn(from, count, None)?;
+        remedies::drawn(from, count, aim)?;
         return Ok(ExitCode::SUCCESS);
     }
     if let Some(unknown) = names.iter().find(|name| !CASES.iter().any(|case| case.name == **name)) {
@@ -262,7 +270,7 @@ impl Case {
         let shown = process::shown(&run);
         let begun = Instant::now();
         let mut child = run.stdout(Stdio::null()).stderr(Stdio::null()).spawn().context(shown.clone())?;
-        let tuner = tuner.map(|file| start_tuner(&release.join("thalweg"), &space, file));
+        let tuner = tuner.map(|file| start_tuner(&release.join("thalweg"), &space, file, "throughput"));
         let status = child.wait()?;
         let took = begun.elapsed().as_secs_f64();
         if let Some(tuner) = tuner {
@@ -275,15 +283,15 @@ impl Case {
     }
 }
 
-/// Starts `thalweg tune` beside a run that was just started; it saves the kept changes to this file, and its
-/// output is written to the same path with the extension `log`.
-pub(crate) fn start_tuner(program: &Path, space: &Path, file: &Path) -> std::io::Result<Child> {
+/// Starts `thalweg tune` with this goal beside a run that was just started; it saves the kept changes to this file,
+/// and its output is written to the same path with the extension `log`.
+pub(crate) fn start_tuner(program: &Path, space: &Path, file: &Path, goal: &str) -> std::io::Result<Child> {
     let begun = Instant::now();
     while !space.join("mailbox").exists() && begun.elapsed() < Duration::from_secs(5) {
         std::thread::sleep(Duration::from_millis(5));
     }
     let mut tune = Command::new(program);
-    tune.arg("tune").arg(space).arg("--save").arg(file);
+    tune.arg("tune").arg(space).args(["--goal", goal, "--save"]).arg(file);
     let log = std::fs::File::create(file.with_extension("log"))?;
     tune.stdin(Stdio::null()).stdout(log).stderr(Stdio::null()).spawn()
 }
@@ -298,6 +306,9 @@ fn started_with<'a>(start: &[&'a str], saved: &str) -> Vec<&'a str> {
     pairs.flatten().copied().collect()
 }
 
+/// The description of no settings.
+pub(crate) const NOTHING: &str = "nothing";
+
 /// A short description of the settings that a tuner saved.
 pub(crate) fn settings_text(settings: &str) -> String {
     let lines = settings.lines().filter(|line| !line.starts_with('#') && !line.is_empty());
@@ -306,7 +317,7 @@ pub(crate) fn settings_text(settings: &str) -> String {
     if !moves.is_empty() {
         parts.push(format!("{} tasks moved", moves.len()));
     }
-    if parts.is_empty() { "nothing".to_owned() } else { parts.join(", ") }
+    if parts.is_empty() { NOTHING.to_owned() } else { parts.join(", ") }
 }
 
 fn median(mut times: Vec<f64>) -> f64 {

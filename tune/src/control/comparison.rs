@@ -66,6 +66,11 @@ impl Comparison {
         Some((self.mean()? + self.half_width(&T85)?).exp_m1())
     }
 
+    /// The gain is at least this value, in 85 of 100 cases.
+    pub(crate) fn likely_least(&self) -> Option<f64> {
+        Some((self.mean()? - self.half_width(&T85)?).exp_m1())
+    }
+
     /// The mean of the logarithms of the ratios.
     fn mean(&self) -> Option<f64> {
         let n = self.ratios.len();

@@ -131,8 +131,12 @@ struct Watch {
 const WATCHED: usize = 3;
 const WATCHED_LOSS: f64 = 0.05;
 
-/// The fraction of [`Policy::rest`] after which an action is tried again if a change of the run interrupted its trial.
+/// The fraction of [`Policy::rest`] after which an action is tried again if a change of the run interrupted its trial,
+/// or if another action was kept after its trial.
 const SOON: f64 = 0.1;
+
+/// If a change that is kept gains at least this part, actions that failed before it may gain something beside it.
+const RETRIED_GAIN: f64 = 0.05;
 
 /// After this many consecutive windows without a measurement, the log says so.
 const BLIND_RECORDED: usize = 8;
@@ -143,6 +147,8 @@ struct Failure {
     until: f64,
     rest: f64,
     regime: u64,
+    /// Whether a trial failed; otherwise the action would take back one that was kept, or was kept and did harm.
+    is_of_trial: bool,
 }
 
 /// Decides which actions to try, and whether they stay.
@@ -263,22 +269,27 @@ impl Controller {
         }
     }
 
-    /// Ends a trial under way, and the controller's work.
-    pub fn end(&mut self, why: &str) -> Order {
+    /// Ends a trial under way, and the controller's work. New values that are surely better stay. If the run is
+    /// over, its flow can no longer suffer, so new values that most likely (85 %) gain something worth while are kept
+    /// for the next run.
+    pub fn end(&mut self, why: &str, is_run_over: bool) -> Order {
         let order = match self.trial.take() {
             None => Order::Wait,
-            Some(trial) => match trial.scores.gain() {
-                // Nothing more will be measured, and values that are surely better are better than the former.
-                Some(gain)
-                    if gain.pairs >= self.policy.pairs_min && gain.least > 0.0 && !self.slows(&trial) =>
-                {
-                    self.keep(trial, gain)
-                }
-                _ => self.take_back(trial, "the tuner ended before it was clear".to_owned()),
+            Some(trial) => match self.gain_at_end(&trial, is_run_over) {
+                Some(gain) => self.keep(trial, gain),
+                None => self.take_back(trial, "the tuner ended before it was clear".to_owned()),
             },
         };
         self.record(What::Ended, None, None, why.to_owned());
         order
+    }
+
+    /// The gain of a trial after which nothing more is measured, if the new values shall stay.
+    fn gain_at_end(&self, trial: &Trial, is_run_over: bool) -> Option<Gain> {
+        let gain = trial.scores.gain()?;
+        let is_sure = gain.pairs >= self.policy.pairs_min && gain.least > 0.0;
+        let is_likely = trial.scores.likely_least().is_some_and(|least| least > self.policy.gain_min);
+        ((is_sure || is_run_over && is_likely) && !self.slows(trial)).then_some(gain)
     }
 
     /// Records that tuning began.
@@ -398,7 +409,7 @@ impl Controller {
         self.kept.retain(|kept| *kept != action);
         let why = format!("after it was kept it was worse than before it: {}", percent(change));
         self.record(What::Undone, Some(&Candidate::of(action.clone())), None, why);
-        self.fail(&action.key());
+        self.fail_by(&action.key(), false);
         self.regime.restart();
         Some(Order::Undo(action))
     }
@@ -530,10 +541,13 @@ impl Controller {
         self.watch = Some(Watch { action: action.clone(), former: scores.former(), scores: Vec::new() });
         self.failures.remove(&action.key());
         self.interrupted.remove(&action.key());
+        if gain.mean >= RETRIED_GAIN {
+            self.retry_soon();
+        }
         // A move in the other direction is a move, too.
         let inverse = action.inverse();
         let back = if inverse.key() == action.key() { inverse.exact_key() } else { inverse.key() };
-        self.fail(&back);
+        self.fail_by(&back, false);
         let why = format!("it gains {gain}; expected were {}", percent(candidate.gain));
         self.record(What::Kept, Some(&candidate), Some(gain), why);
         self.kept.push(action.clone());
@@ -558,7 +572,8 @@ impl Controller {
         let key = trial.candidate.action.key();
         if self.interrupted.insert(key.clone()) {
             let Policy { rest, .. } = self.policy;
-            let failure = Failure { until: self.last + SOON * rest, rest: rest / 2.0, regime: self.era };
+            let until = self.last + SOON * rest;
+            let failure = Failure { until, rest: rest / 2.0, regime: self.era, is_of_trial: true };
             self.failures.insert(key, failure);
         } else {
             self.fail(&key);
@@ -579,10 +594,22 @@ impl Controller {
         *trust = (*trust + 0.3 * (came - *trust)).clamp(0.1, 1.5);
     }
 
+    /// Lets actions that failed be tried again soon; if they fail again, they rest for longer than before.
+    fn retry_soon(&mut self) {
+        let soon = self.last + SOON * self.policy.rest;
+        for failure in self.failures.values_mut().filter(|failure| failure.is_of_trial) {
+            failure.until = failure.until.min(soon);
+        }
+    }
+
     fn fail(&mut self, key: &str) {
+        self.fail_by(key, true);
+    }
+
+    fn fail_by(&mut self, key: &str, is_of_trial: bool) {
         let before = self.failures.get(key).filter(|it| it.regime == self.era);
         let rest = before.map_or(self.policy.rest, |it| (2.0 * it.rest).min(self.policy.rest_max));
-        let failure = Failure { until: self.last + rest, rest, regime: self.era };
+        let failure = Failure { until: self.last + rest, rest, regime: self.era, is_of_trial };
         self.failures.insert(key.to_owned(), failure);
     }
 

@@ -87,7 +87,7 @@ fn run(plant: &mut Plant, guards: Vec<Guard>, windows: usize, lie: impl Fn(usize
             Order::Former(action) | Order::Undo(action) => plant.set(action.changes[0].from),
         }
     }
-    if let Order::Undo(action) = controller.end("the test ends") {
+    if let Order::Undo(action) = controller.end("the test ends", false) {
         plant.set(action.changes[0].from);
     }
     let decisions = controller.take_decisions();
@@ -161,6 +161,75 @@ fn a_sure_gain_stays_when_the_tuner_ends() {
     };
     let (better, equal, worse) = (stays(1080.0), stays(1000.0), stays(950.0));
     assert!(better >= 120 && equal <= 10 && worse == 0, "{better}, {equal}, {worse} of 200");
+}
+
+/// Once the run is over, values that most likely gain something stay for the next run, though the trial was too
+/// short to be sure.
+#[test]
+fn a_likely_gain_stays_when_the_run_is_over() {
+    let stays = |better: f64, is_run_over: bool| {
+        let ended = (0..200).filter(|seed| {
+            let mut plant = Plant::new(vec![1000.0, better], 0.25, *seed);
+            let mut controller = Controller::new(Goal::Throughput, Vec::new(), Policy::default(), 0);
+            for n in 0..18 {
+                let seen = Seen { rate: plant.window().1, ..Seen::nothing(f64::from(n + 1) * WINDOW, WINDOW) };
+                match controller.step(&seen, || plant.propose()) {
+                    Order::Wait => {}
+                    Order::Try(action) | Order::Keep(action) => plant.set(action.changes[0].to),
+                    Order::Former(action) | Order::Undo(action) => plant.set(action.changes[0].from),
+                }
+            }
+            controller.end("the test ends", is_run_over);
+            !controller.kept().is_empty()
+        });
+        ended.count()
+    };
+    let (sure, likely) = (stays(1400.0, false), stays(1400.0, true));
+    let (equal, worse) = (stays(1000.0, true), stays(900.0, true));
+    assert!(likely >= sure + 50, "{sure} and {likely} of 200");
+    assert!(equal <= 30 && worse <= 6, "{equal} and {worse} of 200");
+}
+
+/// A mapping that gains nothing while a limit holds the run back is tried again as soon as the limit is raised, and
+/// not only after the ten seconds for which a failed action rests.
+#[test]
+fn what_failed_before_a_change_is_tried_again_soon_after_it() {
+    let mut controller = Controller::new(Goal::Throughput, Vec::new(), Policy::default(), 0);
+    let mut values = [0_u64, 0];
+    let mut kept = Vec::new();
+    for n in 0..70 {
+        let rate = match values {
+            [_, 0] => 1000.0,
+            [0, _] => 1500.0,
+            _ => 3000.0,
+        };
+        let at = f64::from(n + 1) * WINDOW;
+        let seen = Seen { rate, ..Seen::nothing(at, WINDOW) };
+        let open = |knob: usize, gain: f64| Candidate {
+            action: Action::set(format!("k{knob}"), 0, 1),
+            model: format!("model {knob}"),
+            gain,
+            why: String::new(),
+        };
+        let propose = || {
+            let all = [open(0, 0.9), open(1, 0.5)].into_iter().enumerate();
+            all.filter(|(knob, _)| values[*knob] == 0).map(|(_, candidate)| candidate).collect()
+        };
+        let order = controller.step(&seen, propose);
+        let (action, is_new) = match order {
+            Order::Wait => continue,
+            Order::Try(action) => (action, true),
+            Order::Keep(action) => {
+                kept.push((action.changes[0].knob.name(), at));
+                (action, true)
+            }
+            Order::Former(action) | Order::Undo(action) => (action, false),
+        };
+        let change = &action.changes[0];
+        values[usize::from(change.knob.name() == "k1")] = if is_new { change.to } else { change.from };
+    }
+    assert_eq!(kept.len(), 2, "{kept:?}");
+    assert!(kept[0].0 == "k1" && kept[1].1 < kept[0].1 + 5.0, "{kept:?}");
 }
 
 /// A larger limit lets in work that is still done for a while after the former limit came back. This is the

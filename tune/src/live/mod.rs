@@ -243,8 +243,9 @@ impl Tuner<'_> {
             // The time that a change took belongs to no window, so the next window begins after the change.
             from = if changed { Sample::take(self.reader)? } else { to };
         };
-        let order = self.controller.end(why);
-        if !self.has_ended()? {
+        let is_run_over = self.has_ended()?;
+        let order = self.controller.end(why, is_run_over);
+        if !is_run_over {
             self.obey(order);
             self.messages.take().into_iter().for_each(Messages::end);
         }

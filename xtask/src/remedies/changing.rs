@@ -191,7 +191,7 @@ fn run(bench: &Bench, change: Change, is_tuned: bool) -> Result<Ran> {
     let records = records_a_phase() * (PHASES as u64 + 1) * 2;
     let size = Size { records, rate: BEST_RATE };
     write(bench, &case, change, records)?;
-    let mut command = bench.command(&case, size);
+    let mut command = bench.command(&case, size, "in.jsonl");
     command.args(["--mapper", "contiguous", "--monitor", Recorded::Metrics.word(), "--space"]).arg(&space);
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
     let begun = Instant::now();
@@ -205,7 +205,7 @@ fn run(bench: &Bench, change: Change, is_tuned: bool) -> Result<Ran> {
     let (mut tuner, mut offset) = (None, 0.0);
     if is_tuned {
         let saved = bench.folder.join("tuned.settings");
-        tuner = Some(start_tuner(&bench.program, &space, &saved).context("could not start thalweg tune")?);
+        tuner = Some(start_tuner(&bench.program, &space, &saved, "throughput").context("could not start thalweg tune")?);
         offset = begun.elapsed().as_secs_f64();
     }
     let ends = follow(&mut child, begun, change, &series);

@@ -9,6 +9,7 @@
 
 mod changing;
 mod generator;
+mod goals;
 mod journal;
 mod network;
 mod remedy;
@@ -35,6 +36,7 @@ use score::advice_of;
 use trial::{Bench, RECORDINGS, Recorded, Size};
 
 pub(crate) use changing::changing;
+pub(crate) use goals::Aim;
 pub(crate) use rivals::rivals;
 pub(crate) use tuned::drawn;
 

@@ -110,7 +110,7 @@ impl Bench {
             fs::remove_dir_all(space)?;
         }
         self.write(case, size)?;
-        let mut command = self.command(case, size);
+        let mut command = self.command(case, size, "in.jsonl");
         command.args(["--monitor", recorded.word()]);
         if recorded != Recorded::Off {
             command.arg("--space").arg(space);
@@ -176,11 +176,12 @@ impl Bench {
         Ok(())
     }
 
-    pub(super) fn command(&self, case: &Case, size: Size) -> Command {
+    /// The command of a run that reads its records from `input`: a file in the folder, or `-` for standard input.
+    pub(super) fn command(&self, case: &Case, size: Size, input: &str) -> Command {
         let mut command = Command::new(&self.program);
         command.current_dir(&self.folder).env("THALWEG_SPACES", &self.folder).env_remove("THALWEG_SESSION");
         command
-            .args(["run", "network.snet", "--allow-exec", "--input", "in.jsonl", "--boxes"])
+            .args(["run", "network.snet", "--allow-exec", "--input", input, "--boxes"])
             .arg(&self.boxes);
         command.args(["--workers", &case.workers.to_string()]);
         for (option, value) in

@@ -8,7 +8,7 @@
 //! is unfolded and evenly filled does not count much: a tuner judges settings after that time, too. All
 //! measurements are written to a journal, so an interrupted measurement can be continued.
 
-use std::path::PathBuf;
+use std::ops::Range;
 use std::process::Stdio;
 use std::time::Duration;
 
@@ -17,30 +17,33 @@ use serde_json::json;
 use thalweg_chance::Chance;
 
 use super::generator::planted;
+use super::goals::{self, Aim};
 use super::journal::Journal;
 use super::network::{BoxPlan, Case, How, Net};
 use super::remedy::{Places, Remedy, remedies};
 use super::trial::{Bench, Recorded, Size};
 use super::{Planted, bench, size_of};
 use crate::process;
-use crate::tuned::{settings_text, start_tuner};
+use crate::tuned::{NOTHING, settings_text, start_tuner};
 
 /// The approximate duration of the long run with the initial settings.
-const LONG_S: f64 = 16.0;
+const UNTOUCHED_S: f64 = 10.0;
+/// The duration that the run with a tuner would have with the initial settings; it ends earlier as it gets faster.
+const TUNED_S: f64 = 20.0;
 /// The time after which a run is killed.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// The approximate duration of a short run.
-const SHORT_S: f64 = 0.25;
+pub(super) const SHORT_S: f64 = 0.25;
 /// The number of short runs of each kind; the kinds take turns.
 const ROUNDS: usize = 3;
 /// How many of the best ways are compared with the saved settings in longer runs, how long these last, and how
 /// many there are of each. The best of many ways is partly the best by chance, so short runs are not compared
 /// with the saved settings.
 const COMPARED: usize = 3;
-const COMPARED_S: f64 = 1.5;
-const FURTHER: usize = 3;
+const COMPARED_S: f64 = 1.0;
+const FURTHER: usize = 5;
 /// The name of the initial settings among the ways.
-const START: &str = "as it starts";
+pub(super) const START: &str = "as it starts";
 /// The first seed of networks for tuners; networks for verdicts have smaller seeds.
 const SEEDS: u64 = 40_000;
 
@@ -67,10 +70,16 @@ const WRONG: [(Wrong, &str); 7] = [
 ];
 
 /// A network that starts with wrong settings.
-struct Start {
-    case: Case,
-    cured: Case,
+pub(super) struct Start {
+    pub(super) case: Case,
+    pub(super) cured: Case,
     wrong: Vec<&'static str>,
+}
+
+impl Start {
+    fn what_is_wrong(&self) -> String {
+        if self.wrong.is_empty() { "nothing".to_owned() } else { self.wrong.join(", ") }
+    }
 }
 
 /// The network that is drawn for a seed, with up to two wrong settings.
@@ -109,7 +118,7 @@ fn start(seed: u64) -> Start {
 }
 
 /// Whether a tuner can apply this remedy.
-fn is_tunable(remedy: &Remedy) -> bool {
+pub(super) fn is_tunable(remedy: &Remedy) -> bool {
     matches!(
         remedy,
         Remedy::Place(..)
@@ -123,28 +132,59 @@ fn is_tunable(remedy: &Remedy) -> bool {
     )
 }
 
-/// Measures `count` networks from the one with the number `first` on, and prints the table.
-pub(crate) fn drawn(first: u64, count: u64, journal: Option<PathBuf>) -> Result<()> {
-    let path = journal.unwrap_or_else(|| process::target_dir().join("remedies/tuned.jsonl"));
+/// Measures `count` networks from the one with the number `first` on, and prints the table. `aim` is the tuner's
+/// goal if it is another one than throughput.
+pub(crate) fn drawn(first: u64, count: u64, aim: Option<Aim>) -> Result<()> {
+    let path = process::target_dir().join("remedies/tuned.jsonl");
     if let Some(folder) = path.parent() {
         std::fs::create_dir_all(folder)?;
     }
     let mut journal = Journal::open(&path)?;
     let bench = bench(&path)?;
+    let seeds = SEEDS + first..SEEDS + first + count;
+    if let Some(aim) = aim {
+        with_goal(&bench, &mut journal, seeds, aim)?;
+    } else {
+        for_throughput(&bench, &mut journal, seeds)?;
+    }
+    std::fs::remove_dir_all(&bench.folder)?;
+    Ok(())
+}
+
+fn with_goal(bench: &Bench, journal: &mut Journal, seeds: Range<u64>, aim: Aim) -> Result<()> {
+    goals::head(aim);
+    let mut rows = Vec::new();
+    for seed in seeds {
+        let start = start(seed);
+        let wrong = start.what_is_wrong();
+        match goals::measure(bench, journal, (seed, &start), aim)? {
+            Some(row) => {
+                println!("| {seed} | {wrong} | {}", row.text());
+                rows.push(row);
+            }
+            None => println!("| {seed} | {wrong} | could not be measured | | | | | | |"),
+        }
+    }
+    goals::summary(&rows);
+    Ok(())
+}
+
+fn for_throughput(bench: &Bench, journal: &mut Journal, seeds: Range<u64>) -> Result<()> {
     let mut rows = Vec::new();
     println!(
-        "| network | what is wrong | tuner kept | flow, tuned by untouched | best static, of the start | tuned, of the best | best way |"
+        "| network | what is wrong | tuner kept | last change after | flow, tuned by untouched | best static, of the start | tuned, of the best | best way |"
     );
-    println!("|---|---|---|---|---|---|---|");
-    for seed in SEEDS + first..SEEDS + first + count {
+    println!("|---|---|---|---|---|---|---|---|");
+    for seed in seeds {
         let start = start(seed);
-        let row = measure(&bench, &mut journal, seed, &start)?;
+        let row = measure(bench, journal, seed, &start)?;
         match row {
             Some(row) => {
                 println!(
-                    "| {seed} | {} | {} | {:.2} | {:.2} | {:.2} | {} |",
-                    if start.wrong.is_empty() { "nothing".to_owned() } else { start.wrong.join(", ") },
+                    "| {seed} | {} | {} | {} | {:.2} | {:.2} | {:.2} | {} |",
+                    start.what_is_wrong(),
                     row.kept,
+                    row.settled.map_or("–".to_owned(), |seconds| format!("{seconds:.1} s")),
                     row.whole,
                     row.best,
                     row.reached,
@@ -152,16 +192,17 @@ pub(crate) fn drawn(first: u64, count: u64, journal: Option<PathBuf>) -> Result<
                 );
                 rows.push(row);
             }
-            None => println!("| {seed} | {} | could not be measured | | | | |", start.wrong.join(", ")),
+            None => println!("| {seed} | {} | could not be measured | | | | | |", start.what_is_wrong()),
         }
     }
-    std::fs::remove_dir_all(&bench.folder)?;
     summary(&rows);
     Ok(())
 }
 
 struct Row {
     kept: String,
+    /// The seconds from the tuner's start to the last change that it kept.
+    settled: Option<f64>,
     /// The rate of the long run with the tuner, divided by that of the long run without it.
     whole: f64,
     /// The rate with the best static settings, divided by the rate with the initial settings.
@@ -193,9 +234,11 @@ fn measure(bench: &Bench, journal: &mut Journal, seed: u64, start: &Start) -> Re
         Ok(json!({ "records": size.records, "rate": size.rate }))
     })?;
     let Some(size) = size_of(&sized) else { return Ok(None) };
-    let long = Size { records: ((size.rate * LONG_S) as u64).clamp(200, 4_000_000), ..size };
+    let lasting = |seconds: f64, most| Size { records: ((size.rate * seconds) as u64).clamp(200, most), ..size };
+    let (shorter, long) = (lasting(UNTOUCHED_S, 2_500_000), lasting(TUNED_S, 5_000_000));
+    let (shorter_records, long_records) = (shorter.records as f64, long.records as f64);
     let untouched =
-        journal.measured(seed, "untouched", || Ok(json!(run(bench, case, long, Beside::Nobody)?)))?;
+        journal.measured(seed, "untouched", || Ok(json!(run(bench, case, shorter, Beside::Nobody)?)))?;
     let saved = bench.folder.join("tuned.settings");
     let tuned = journal.measured(seed, "tuned", || {
         let seconds = run(bench, case, long, Beside::Tuner(&saved))?;
@@ -234,10 +277,15 @@ fn measure(bench: &Bench, journal: &mut Journal, seed: u64, start: &Start) -> Re
     best.push(ways.swap_remove(0));
     let longer = Size { records: ((size.rate * COMPARED_S) as u64).clamp(size.records, 2_000_000), ..size };
     let long = |name: &str| format!("{name}, long");
+    let kept = settings_text(settings);
+    // If nothing was saved, a run with what was saved is a run with the initial settings.
+    let is_saved = kept != NOTHING;
     for round in 0..FURTHER {
-        journal.measured(seed, &format!("{} #{round}", long("saved")), || {
-            Ok(json!(run(bench, case, longer, Beside::Settings(&saved))?))
-        })?;
+        if is_saved {
+            journal.measured(seed, &format!("{} #{round}", long("saved")), || {
+                Ok(json!(run(bench, case, longer, Beside::Settings(&saved))?))
+            })?;
+        }
         for (name, case) in &best {
             journal.measured(seed, &format!("{} #{round}", long(name)), || {
                 Ok(json!(run(bench, case, longer, beside)?))
@@ -247,12 +295,19 @@ fn measure(bench: &Bench, journal: &mut Journal, seed: u64, start: &Start) -> Re
     let median = |name: &str| times(journal, &long(name), FURTHER).get(FURTHER / 2).copied();
     let compared = best.iter().filter_map(|(name, _)| Some((median(name)?, name.clone())));
     let (Some(first), Some(reached), Some((best, way))) =
-        (median(START), median("saved"), compared.min_by(|a, b| a.0.total_cmp(&b.0)))
+        (median(START), median(if is_saved { "saved" } else { START }), compared.min_by(|a, b| a.0.total_cmp(&b.0)))
     else {
         return Ok(None);
     };
-    let (whole, kept) = (untouched / seconds, settings_text(settings));
-    Ok(Some(Row { kept, whole, best: first / best, reached: best / reached, way }))
+    let whole = untouched / seconds * long_records / shorter_records;
+    let settled = settled(tuned["log"].as_str().unwrap_or_default());
+    Ok(Some(Row { kept, settled, whole, best: first / best, reached: best / reached, way }))
+}
+
+/// The time of the last change that was kept, from a tuner's log: `    3.2 s  #5   kept        …`.
+pub(super) fn settled(log: &str) -> Option<f64> {
+    let kept = log.lines().filter(|line| line.split_whitespace().nth(3) == Some("kept"));
+    kept.last()?.split_whitespace().next()?.parse().ok()
 }
 
 /// What runs beside the network.
@@ -272,7 +327,7 @@ pub(super) fn run(bench: &Bench, case: &Case, size: Size, beside: Beside<'_>) ->
         std::fs::remove_dir_all(&space)?;
     }
     bench.write(case, size)?;
-    let mut command = bench.command(case, size);
+    let mut command = bench.command(case, size, "in.jsonl");
     command.args(["--workers-max", &case.workers.max(2).to_string(), "--monitor", Recorded::Metrics.word()]);
     command.arg("--space").arg(&space);
     if let Beside::Settings(file) = beside {
@@ -282,7 +337,7 @@ pub(super) fn run(bench: &Bench, case: &Case, size: Size, beside: Beside<'_>) ->
     let mut child = command.spawn().context("could not start thalweg")?;
     let tuner = match beside {
         Beside::Tuner(file) => {
-            Some(start_tuner(&bench.program, &space, file).context("could not start thalweg tune")?)
+            Some(start_tuner(&bench.program, &space, file, "throughput").context("could not start thalweg tune")?)
         }
         _ => None,
     };
@@ -311,6 +366,14 @@ mod tests {
             seen.extend(one.wrong);
         }
         assert_eq!(seen.len(), WRONG.len(), "{seen:?}");
+    }
+
+    #[test]
+    fn the_time_of_the_last_kept_change_is_read_from_the_log() {
+        let log = "  0.4 s  #2   tried       a → 1 (+9.0 % expected by x)\n  1.6 s  #3   kept        a → 1: it gains\n  \
+                   4.0 s  #5   taken back  b: kept nothing\n";
+        assert_eq!(settled(log), Some(1.6));
+        assert_eq!(settled("  9.0 s  #1   began       for throughput\n"), None);
     }
 
     #[test]

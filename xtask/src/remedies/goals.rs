@@ -1,0 +1,387 @@
+//! `cargo xtask bench tune --drawn N --goal latency|processor`: random networks that start with wrong settings and get
+//! records at half of the rate that they could have, with and without a tuner that has this goal, and with each remedy.
+//!
+//! The goal is measured from outside, and not by what the run records about itself. The latency of a record is the
+//! time from when it is due, on the schedule of this program, which writes it into the run's standard input, until
+//! its line arrives at the run's standard output: so a record that has to wait before it is read counts as late. The
+//! processor time is that of the run's process.
+
+use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Child, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use serde_json::{Value, json};
+
+use super::journal::Journal;
+use super::network::Case;
+use super::remedy::{Places, Remedy, remedies};
+use super::trial::{Bench, Recorded, Size};
+use super::tuned::{Beside, START, Start, is_tunable, settled};
+use super::{process, size_of};
+use crate::tuned::{NOTHING, settings_text, start_tuner};
+
+/// The rate of the source, as a part of the rate that the network has with its initial settings.
+const PART: f64 = 0.5;
+/// The durations of the runs without and with a tuner, of short runs of each way, and of the further runs of the
+/// best ways.
+const UNTOUCHED_S: f64 = 8.0;
+const TUNED_S: f64 = 24.0;
+const SHORT_S: f64 = 0.8;
+const COMPARED_S: f64 = 2.0;
+/// The numbers of short and of further runs of each way, which take turns.
+const ROUNDS: usize = 2;
+const FURTHER: usize = 3;
+/// How many of the best ways of the short runs are compared in further runs.
+const COMPARED: usize = 3;
+/// The time after which a run is killed, besides the time that it should take.
+const PATIENCE: Duration = Duration::from_secs(20);
+/// The part of the records at the beginning of a run whose latency is not counted: the network unfolds.
+const UNFOLDING: f64 = 0.1;
+
+/// What a tuner is to improve while the rate stays.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Aim {
+    Latency,
+    Processor,
+}
+
+impl Aim {
+    /// The aim that this word names.
+    pub(crate) fn of(word: &str) -> Option<Aim> {
+        [Aim::Latency, Aim::Processor].into_iter().find(|aim| aim.word() == word)
+    }
+
+    fn word(self) -> &'static str {
+        match self {
+            Aim::Latency => "latency",
+            Aim::Processor => "processor",
+        }
+    }
+}
+
+/// A measured run.
+#[derive(Clone, Copy, Debug)]
+struct Scored {
+    /// The mean latency, or the processor time for each record, in microseconds.
+    us: f64,
+    /// The 99th percentile of the latency in microseconds, if the latency is measured.
+    p99_us: f64,
+    /// Records a second that came out.
+    rate: f64,
+}
+
+/// A row of the table.
+pub(super) struct Row {
+    kept: String,
+    settled: Option<f64>,
+    /// The measure of the goal in the run without a tuner, and what it is with the tuner, trials included.
+    untouched: Scored,
+    tuned: Scored,
+    /// The measure with the initial settings, with the best static settings, and with those that the tuner saved.
+    start: f64,
+    best: f64,
+    saved: f64,
+    way: String,
+}
+
+/// The head of the table.
+pub(super) fn head(aim: Aim) {
+    let of = aim.word();
+    println!(
+        "| network | what is wrong | tuner kept | last change after | {of}, untouched by tuned | rate, tuned by untouched | {of} of the start, of the best | best, of what was saved | best way |"
+    );
+    println!("|---|---|---|---|---|---|---|---|---|");
+}
+
+impl Row {
+    /// The row as text, after the network's number and what is wrong with it.
+    pub(super) fn text(&self) -> String {
+        format!(
+            "{} | {} | {:.2} | {:.3} | {:.2} | {:.2} | {} |",
+            self.kept,
+            self.settled.map_or("–".to_owned(), |seconds| format!("{seconds:.1} s")),
+            self.untouched.us / self.tuned.us,
+            self.tuned.rate / self.untouched.rate,
+            self.start / self.best,
+            self.best / self.saved,
+            self.way
+        )
+    }
+}
+
+/// What the rows say together.
+pub(super) fn summary(rows: &[Row]) {
+    let share = |is: &dyn Fn(&Row) -> bool| {
+        let many = rows.iter().filter(|row| is(row)).count();
+        format!("{many} of {}", rows.len())
+    };
+    println!();
+    println!("within 5 % of the best static way: {}", share(&|row| row.best / row.saved >= 0.95));
+    println!("within 10 %: {}", share(&|row| row.best / row.saved >= 0.90));
+    println!(
+        "whole run with the tuner at least 0.97 of that without: {}",
+        share(&|row| row.untouched.us / row.tuned.us >= 0.97)
+    );
+    println!("rate kept (at least 0.98): {}", share(&|row| row.tuned.rate / row.untouched.rate >= 0.98));
+    let gain: Vec<&Row> = rows.iter().filter(|row| row.start / row.best >= 1.05).collect();
+    let beats = gain.iter().filter(|row| row.start > row.saved).count();
+    println!("better than the start, of those where 5 % was to be had: {beats} of {}", gain.len());
+}
+
+/// Measures a network; `None` if its rate cannot be measured.
+pub(super) fn measure(
+    bench: &Bench,
+    journal: &mut Journal,
+    (seed, start): (u64, &Start),
+    aim: Aim,
+) -> Result<Option<Row>> {
+    let sized = journal.measured(seed, "size", || {
+        let size = bench.size(&start.case, super::tuned::SHORT_S)?;
+        Ok(json!({ "records": size.records, "rate": size.rate }))
+    })?;
+    let Some(size) = size_of(&sized) else { return Ok(None) };
+    let lasting = |seconds: f64| Size { records: ((size.rate * PART * seconds) as u64).max(60), ..size };
+    let name = |what: &str| format!("{}: {what}", aim.word());
+    let saved = bench.folder.join("tuned.settings");
+    let case = &start.case;
+    let untouched = journal.measured(seed, &name("untouched"), || {
+        value(run(bench, (case, lasting(UNTOUCHED_S)), Beside::Nobody, aim)?)
+    })?;
+    let tuned = journal.measured(seed, &name("tuned"), || {
+        let scored = run(bench, (case, lasting(TUNED_S)), Beside::Tuner(&saved), aim)?;
+        let log = std::fs::read_to_string(saved.with_extension("log"))?;
+        let settings = std::fs::read_to_string(&saved)?;
+        Ok(json!({ "scored": value(scored)?, "settings": settings, "log": log }))
+    })?;
+    let (Some(untouched), Some(whole)) = (scored(&untouched), scored(&tuned["scored"])) else {
+        return Ok(None);
+    };
+    let settings = tuned["settings"].as_str().unwrap_or_default();
+    std::fs::write(&saved, settings)?;
+    let kept = settings_text(settings);
+    let ways = ways(start, aim);
+    let mut short: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
+    for round in 0..ROUNDS {
+        for (way, case) in &ways {
+            let found = journal.measured(seed, &name(&format!("{way} #{round}")), || {
+                value(run(bench, (case, lasting(SHORT_S)), Beside::Nobody, aim)?)
+            })?;
+            if let Some(scored) = scored(&found) {
+                short.entry(way).or_default().push(scored.us);
+            }
+        }
+    }
+    let least = |way: &str| short.get(way).and_then(|all| all.iter().copied().min_by(f64::total_cmp));
+    let mut best: Vec<&(String, Case)> = ways.iter().filter(|(way, _)| way != START).collect();
+    best.sort_by(|a, b| {
+        let of = |way: &str| least(way).unwrap_or(f64::INFINITY);
+        of(&a.0).total_cmp(&of(&b.0))
+    });
+    best.truncate(COMPARED);
+    best.extend(ways.iter().filter(|(way, _)| way == START));
+    let mut further: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
+    for round in 0..FURTHER {
+        let from_file = (kept != NOTHING).then_some(("what was saved", case, Beside::Settings(&saved)));
+        let others = best.iter().map(|(way, case)| (way.as_str(), case, Beside::Nobody));
+        for (way, case, beside) in from_file.into_iter().chain(others) {
+            let found = journal.measured(seed, &name(&format!("{way}, long #{round}")), || {
+                value(run(bench, (case, lasting(COMPARED_S)), beside, aim)?)
+            })?;
+            if let Some(scored) = scored(&found) {
+                further.entry(way).or_default().push(scored.us);
+            }
+        }
+    }
+    let median = |way: &str| {
+        let mut all = further.get(way)?.clone();
+        all.sort_by(f64::total_cmp);
+        all.get(all.len() / 2).copied()
+    };
+    let compared = best.iter().filter_map(|(way, _)| Some((median(way)?, way.clone())));
+    let last = if kept == NOTHING { START } else { "what was saved" };
+    let (Some(first), Some(reached), Some((best, way))) =
+        (median(START), median(last), compared.min_by(|a, b| a.0.total_cmp(&b.0)))
+    else {
+        return Ok(None);
+    };
+    let settled = settled(tuned["log"].as_str().unwrap_or_default());
+    Ok(Some(Row { kept, settled, untouched, tuned: whole, start: first, best, saved: reached, way }))
+}
+
+/// The static ways: the initial settings, nothing wrong, each remedy, and settings that hold fewer messages.
+fn ways(start: &Start, aim: Aim) -> Vec<(String, Case)> {
+    let case = &start.case;
+    let mut ways = vec![(START.to_owned(), case.clone()), ("nothing wrong".to_owned(), start.cured.clone())];
+    let further = match aim {
+        Aim::Latency => vec![Remedy::Capacity(8), Remedy::Quantum(8)],
+        Aim::Processor => Vec::new(),
+    };
+    let all = remedies(case, false).into_iter().filter(is_tunable).chain(further);
+    ways.extend(all.map(|remedy| (remedy.to_string(), remedy.applied(case, &Places::default()))));
+    ways
+}
+
+fn value(scored: Scored) -> Result<Value> {
+    Ok(json!({ "us": scored.us, "p99_us": scored.p99_us, "rate": scored.rate }))
+}
+
+fn scored(value: &Value) -> Option<Scored> {
+    let number = |name: &str| value[name].as_f64();
+    Some(Scored { us: number("us")?, p99_us: number("p99_us").unwrap_or(f64::NAN), rate: number("rate")? })
+}
+
+/// One run at the source's rate.
+fn run(bench: &Bench, (case, size): (&Case, Size), beside: Beside<'_>, aim: Aim) -> Result<Scored> {
+    let space = bench.folder.join("space");
+    if space.exists() {
+        std::fs::remove_dir_all(&space)?;
+    }
+    bench.write(case, size)?;
+    let mut command = bench.command(case, size, "-");
+    command.args(["--workers-max", &case.workers.max(2).to_string(), "--monitor", Recorded::Metrics.word()]);
+    command.arg("--space").arg(&space);
+    if let Beside::Settings(file) = beside {
+        command.arg("--settings").arg(file);
+    }
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+    let before = process::children_s()?;
+    let mut child = command.spawn().context("could not start thalweg")?;
+    let tuner = match beside {
+        Beside::Tuner(file) => Some(
+            start_tuner(&bench.program, &space, file, aim.word()).context("could not start thalweg tune")?,
+        ),
+        _ => None,
+    };
+    let rate = PART * size.rate;
+    let times = flow(&mut child, &case.records(size.records), rate);
+    let status = ended(&mut child, PATIENCE)?;
+    // The tuner is waited for afterwards, so its time does not count here.
+    let spent = process::children_s()? - before;
+    if let Some(mut tuner) = tuner {
+        tuner.wait()?;
+    }
+    if !status {
+        bail!("the run failed");
+    }
+    let Times { mut latencies_us, seconds, count } = times?;
+    if count < size.records {
+        bail!("{count} of {} records came out", size.records);
+    }
+    let (us, p99_us) = match aim {
+        Aim::Processor => (1e6 * spent / count as f64, f64::NAN),
+        Aim::Latency => {
+            latencies_us.drain(..(UNFOLDING * latencies_us.len() as f64) as usize);
+            let mean = latencies_us.iter().sum::<f64>() / latencies_us.len().max(1) as f64;
+            latencies_us.sort_by(f64::total_cmp);
+            (mean, latencies_us.get(latencies_us.len() * 99 / 100).copied().unwrap_or(f64::NAN))
+        }
+    };
+    Ok(Scored { us, p99_us, rate: count as f64 / seconds })
+}
+
+/// When records came out.
+struct Times {
+    /// The latency of each record, in the order in which they came out.
+    latencies_us: Vec<f64>,
+    /// The time from the first record in to the last one out.
+    seconds: f64,
+    count: u64,
+}
+
+/// Writes records into a run at a rate, and reads what comes out.
+fn flow(child: &mut Child, records: &str, rate: f64) -> Result<Times> {
+    let mut input = child.stdin.take().context("standard input is piped")?;
+    let output = child.stdout.take().context("standard output is piped")?;
+    // The run starts and unfolds while the first records wait, which are not counted.
+    let begun = Instant::now() + Duration::from_millis(100);
+    let due = |n: u64| begun + Duration::from_secs_f64(n as f64 / rate);
+    thread::scope(|scope| {
+        scope.spawn(move || {
+            let mut lines = records.lines().zip(0..).peekable();
+            let mut text = String::new();
+            while let Some((_, next)) = lines.peek() {
+                thread::sleep(due(*next).saturating_duration_since(Instant::now()));
+                text.clear();
+                while let Some((line, _)) = lines.next_if(|(_, n)| due(*n) <= Instant::now()) {
+                    text.push_str(line);
+                    text.push('\n');
+                }
+                // A run that failed reads no more; its exit status says so.
+                if input.write_all(text.as_bytes()).is_err() {
+                    break;
+                }
+            }
+        });
+        let (mut latencies_us, mut count) = (Vec::new(), 0);
+        let mut last = begun;
+        for line in BufReader::new(output).lines() {
+            let line = line?;
+            last = Instant::now();
+            count += 1;
+            if let Some(n) = number(&line) {
+                latencies_us.push(1e6 * last.saturating_duration_since(due(n)).as_secs_f64());
+            }
+        }
+        Ok(Times { latencies_us, seconds: last.saturating_duration_since(begun).as_secs_f64(), count })
+    })
+}
+
+/// The record's number, which is its tag `<n>`.
+fn number(line: &str) -> Option<u64> {
+    let (_, rest) = line.split_once("\"<n>\":")?;
+    let rest = rest.trim_start();
+    rest[..rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len())].parse().ok()
+}
+
+/// Waits for the end of a run; a run that takes too long is killed. Returns whether it succeeded.
+fn ended(child: &mut Child, patience: Duration) -> Result<bool> {
+    let begun = Instant::now();
+    loop {
+        if let Some(status) = child.try_wait()? {
+            return Ok(status.success());
+        }
+        if begun.elapsed() > patience {
+            child.kill()?;
+            child.wait()?;
+            return Ok(false);
+        }
+        thread::sleep(Duration::from_millis(1));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn records_are_recognised_in_any_order_of_their_fields() {
+        assert_eq!(number("{\"<n>\":17,\"<k>\":2}"), Some(17));
+        assert_eq!(number("{\"<k>\": 2, \"<n>\": 0}"), Some(0));
+        assert_eq!(number("{\"<k>\": 2}"), None);
+    }
+
+    #[test]
+    fn latencies_are_measured_from_when_records_are_due() -> Result<()> {
+        // `cat` answers at once; `sleep` before it delays all records that are due meanwhile.
+        let records: String = (0..20).map(|n| format!("{{\"<n>\": {n}}}\n")).collect();
+        let through = |script: &str| -> Result<Times> {
+            let mut child = std::process::Command::new("sh")
+                .args(["-c", script])
+                .stdin(Stdio::piped())
+                .stdout(Stdio::piped())
+                .spawn()?;
+            let times = flow(&mut child, &records, 1000.0)?;
+            assert!(ended(&mut child, PATIENCE)?);
+            Ok(times)
+        };
+        let late = through("sleep 0.4; cat")?;
+        assert_eq!((late.count, late.latencies_us.len()), (20, 20));
+        assert!(late.latencies_us.iter().all(|us| *us > 200_000.0), "{:?}", late.latencies_us);
+        // The first record waits longest.
+        assert!(late.latencies_us[0] > late.latencies_us[19] + 10_000.0, "{:?}", late.latencies_us);
+        Ok(())
+    }
+}
