@@ -2,11 +2,12 @@
 //! and keeps or takes back what it tried.
 
 mod gates;
+mod lately;
 mod orders;
 mod running;
 
 use std::cell::RefCell;
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -21,24 +22,21 @@ use crate::action::Action;
 use crate::control::{Decision, Gain, What, percent};
 use gates::Gate;
 pub(super) use gates::Way;
+use lately::{Lately, SHIFT, STABLE};
 use running::{Candidate, Running, of_living};
 
-/// The length of a window while an action is tried or looked for; the next constants are the length while no
-/// action is, and the largest length.
+/// The length of the shortest windows while actions are looked for; the next constant is their length after that.
 const WINDOW: Duration = Duration::from_millis(40);
 const IDLE: Duration = Duration::from_millis(160);
-const WINDOW_MAX: Duration = Duration::from_secs(1);
+/// Windows of several lengths are measured at the same time, each length twice the one before: a program that works
+/// in steps is alike only in windows that are longer than its steps, and how long these are is not known before.
+pub(super) const LENGTHS: usize = 6;
+/// The largest length of a window.
+const WINDOW_MAX: Duration = Duration::from_millis(1280);
 /// The number of calls that count as progress which a window should contain.
 const PROGRESS: f64 = 20.0;
-/// The number of windows that have to be alike before an action is tried.
-const STABLE: usize = 3;
-/// Windows are alike if their rates differ by less than this factor.
-const ALIKE: f64 = 1.6;
 /// After this many consecutive windows without progress a trial ends.
 const BLIND: usize = 4;
-/// The number of consecutive unlike windows, while an action could be tried, after which windows become
-/// longer: a program that works in steps is alike only in windows that are longer than its steps.
-const UNLIKE: usize = 5;
 /// The number of consecutive windows with other calls than before a trial after which the trial ends; the
 /// first window is not counted.
 const SHIFTED: usize = 2;
@@ -63,10 +61,6 @@ const REST: Duration = Duration::from_secs(10);
 const FOLLOW: usize = 2;
 /// The gain that is expected of an action that names no model.
 const GAIN: f64 = 0.05;
-/// If a measure of calls changes by more than this fraction, the program is taken to have entered another
-/// phase.
-const SHIFT: f64 = 0.25;
-
 /// The library that is tuned, and the options of tuning.
 pub struct Library<'l> {
     /// The pack.
@@ -115,12 +109,16 @@ struct Session<'l, 't> {
     gates: Vec<Gate>,
     /// Processes that are not tuned, with their start times; they are not examined again.
     others: HashMap<i32, u64>,
-    rates: Vec<f64>,
-    /// For each of the last windows, the means of the values kept of calls.
-    signatures: VecDeque<Vec<f64>>,
-    /// The present least length of a window. `unlike` counts the consecutive windows that were not alike.
-    least: Duration,
-    unlike: usize,
+    /// The last windows of each length.
+    lengths: [Lately; LENGTHS],
+    /// The length of the windows by which the trial under way is judged, or the last one was.
+    length: usize,
+    /// The least length by which a trial may be judged.
+    least: usize,
+    /// The number of the shortest windows since all lengths began.
+    ticks: usize,
+    /// The length of the shortest windows.
+    unit: Duration,
     /// The number of consecutive windows in which there was nothing to try.
     quiet: usize,
     trial: Option<Running>,
@@ -157,10 +155,11 @@ pub fn tune_library(
         targets: Vec::new(),
         gates: Vec::new(),
         others: HashMap::new(),
-        rates: Vec::new(),
-        signatures: VecDeque::new(),
-        least: WINDOW,
-        unlike: 0,
+        lengths: Default::default(),
+        length: 0,
+        least: 0,
+        ticks: 0,
+        unit: WINDOW,
         quiet: 0,
         trial: None,
         kept: Vec::new(),
@@ -179,10 +178,12 @@ pub fn tune_library(
 
 impl Session<'_, '_> {
     fn run(&mut self, stop: &dyn Fn() -> bool) -> Result<u64, String> {
-        let (mut window, mut slow, mut looked) = (WINDOW, Instant::now(), Instant::now());
+        let mut slow = Instant::now();
         let (mut read, mut read_every) = (Instant::now(), READ_EVERY);
+        self.restart();
         let why = loop {
             let begin = Instant::now();
+            let window = if self.trial.is_some() { self.unit * (1 << self.length) } else { self.unit };
             while begin.elapsed() < window && !stop() {
                 self.renew();
                 self.obey()?;
@@ -214,20 +215,73 @@ impl Session<'_, '_> {
             if self.targets.is_empty() {
                 break "all processes have ended";
             }
-            let seconds = looked.elapsed().as_secs_f64();
-            looked = Instant::now();
-            let progress = self.look(seconds);
-            let decisions = self.number;
-            self.window(progress / seconds);
-            // Calls that the tuner made for its changes must not count, so what was recorded since the window
-            // is discarded.
-            if self.number > decisions || self.trial.is_some() {
-                self.targets.iter_mut().for_each(|target| drop(target.look(self.library.pack, seconds)));
-                looked = Instant::now();
-            }
-            window = self.next(window, progress);
+            self.tick();
         };
         self.end(why)
+    }
+
+    /// Ends the windows that end now: during a trial the one by which it is judged, and else those of each length
+    /// that is a divisor of the time.
+    fn tick(&mut self) {
+        let (decisions, pack) = (self.number, self.library.pack);
+        self.ticks += 1;
+        for target in &mut self.targets {
+            // What cannot be read has not changed, so such a process makes no progress.
+            let _ = target.read(pack);
+        }
+        if let Some(running) = &self.trial {
+            let members = running.members.clone();
+            let (rate, _) = self.look(self.length, Some(&members));
+            self.see_choices();
+            self.see_forbidden();
+            if let Some(running) = self.trial.take() {
+                self.step(running, rate);
+            }
+        } else {
+            self.see_choices();
+            let mut is_shortest = true;
+            for length in 0..LENGTHS {
+                if !self.ticks.is_multiple_of(1 << length) || self.unit * (1 << length) > WINDOW_MAX {
+                    break;
+                }
+                let (rate, progress) = self.look(length, None);
+                let is_longest = self.unit * (2 << length) > WINDOW_MAX;
+                if length < self.least || progress < PROGRESS && !is_longest {
+                    continue;
+                }
+                self.window(length, rate, is_shortest);
+                is_shortest = false;
+                if self.trial.is_some() || self.number > decisions {
+                    break;
+                }
+            }
+        }
+        let is_idle = self.begun.elapsed() >= Duration::from_secs(3) || self.quiet >= STABLE;
+        let is_other_unit = self.trial.is_none() && is_idle && self.unit < IDLE;
+        // Calls that the tuner made for its changes must not count, so what was recorded before them is discarded.
+        if self.number > decisions || self.trial.is_some() || is_other_unit {
+            if is_other_unit {
+                self.use_unit(IDLE);
+            }
+            self.restart();
+        }
+    }
+
+    /// Begins windows of all lengths now.
+    fn restart(&mut self) {
+        let now = Instant::now();
+        self.ticks = 0;
+        self.lengths.iter_mut().for_each(|length| length.begun = now);
+        self.targets.iter_mut().for_each(|target| target.restart(self.library.pack));
+    }
+
+    /// Makes the shortest windows so long; windows that were as long before go on to count.
+    fn use_unit(&mut self, unit: Duration) {
+        let steps = (unit.as_millis() / self.unit.as_millis()).max(1).ilog2() as usize;
+        self.lengths.rotate_left(steps);
+        self.lengths[LENGTHS - steps..].iter_mut().for_each(Lately::clear);
+        (self.length, self.least) = (self.length.saturating_sub(steps), self.least.saturating_sub(steps));
+        self.unit = unit;
     }
 
     /// Makes the pack's readings in all processes; returns whether a value differs from the one before.
@@ -270,7 +324,7 @@ impl Session<'_, '_> {
                 Ok(target) => {
                     self.targets.push(target);
                     self.guard_gate(self.targets.len() - 1);
-                    self.rates.clear();
+                    self.clear();
                     (self.report)(&LibraryProgress::Attached(pid));
                 }
                 Err(NoTarget::Other) => drop(self.others.insert(pid, process.start)),
@@ -301,7 +355,7 @@ impl Session<'_, '_> {
         let ended = || self.targets.iter().zip(&is_alive).filter(|(_, is_alive)| !**is_alive);
         let share: f64 = ended().map(|(target, _)| target.share).sum();
         let remaining = self.trial.take().map(|running| running.without(&self.targets, &is_alive));
-        for known in &mut self.signatures {
+        for known in self.lengths.iter_mut().flat_map(|length| &mut length.signatures) {
             *known = of_living(known, &is_alive, is_alive.len());
         }
         let mut alive = is_alive.iter();
@@ -310,7 +364,7 @@ impl Session<'_, '_> {
             self.trial = remaining;
             return;
         }
-        self.rates.clear();
+        self.clear();
         if let Some(running) = remaining {
             let why = format!("processes that did {} of the work have ended meanwhile", percent(share));
             self.decide(What::TakenBack, Some(&running.candidate), None, why);
@@ -318,20 +372,18 @@ impl Session<'_, '_> {
         }
     }
 
-    /// Reads a window of all processes; returns the sum of the calls that count as progress in the window,
-    /// during a trial only those of its members.
-    fn look(&mut self, seconds: f64) -> f64 {
+    /// Ends the windows of a length in all processes. Returns the calls per second that count as progress, and how
+    /// many such calls there were: those of `members`, or of all processes.
+    fn look(&mut self, length: usize, members: Option<&[i32]>) -> (f64, f64) {
         let pack = self.library.pack;
         let (mut progress, mut all) = (0.0, 0.0);
         let at = self.begun.elapsed().as_secs_f64();
-        let members = self.trial.as_ref().map(|running| &running.members);
+        let begun = std::mem::replace(&mut self.lengths[length].begun, Instant::now());
+        let seconds = begun.elapsed().as_secs_f64();
+        let is_reported = length == 0 || members.is_some();
         for target in &mut self.targets {
             target.row.0[6] = seconds;
-            target.progress = 0.0;
-            if target.look(pack, seconds).is_err() {
-                continue;
-            }
-            target.end_window(pack);
+            target.end_window(pack, length, seconds);
             let measured = pack.measured(&target.row);
             let rate = pack.progress.as_ref().map_or(f64::NAN, |progress| progress.number(&measured));
             // A pack computes rates per nanosecond.
@@ -340,92 +392,53 @@ impl Session<'_, '_> {
             if members.is_none_or(|members| members.contains(&target.pid)) {
                 progress += target.progress;
             }
-            let row: Vec<(&str, f64)> =
-                pack.names.iter().map(String::as_str).zip(target.row.0.iter().copied()).collect();
-            (self.report)(&LibraryProgress::Window(target.pid, at, &row));
+            if is_reported {
+                let row: Vec<(&str, f64)> =
+                    pack.names.iter().map(String::as_str).zip(target.row.0.iter().copied()).collect();
+                (self.report)(&LibraryProgress::Window(target.pid, at, &row));
+            }
         }
-        for target in &mut self.targets {
-            target.share = (target.progress / all.max(f64::MIN_POSITIVE)).max(FADE * target.share);
+        if is_reported {
+            for target in &mut self.targets {
+                target.share = (target.progress / all.max(f64::MIN_POSITIVE)).max(FADE * target.share);
+            }
         }
-        progress
+        (progress / seconds, progress)
     }
 
-    /// The length of the next window.
-    fn next(&self, window: Duration, progress: f64) -> Duration {
-        if self.trial.is_some() {
-            // During a trial, windows do not become longer when there are fewer calls: the loss must be
-            // noticed soon, before it does more harm.
-            return window;
+    /// Handles a window of a length in which there was enough progress. `is_shortest` says that it is the shortest
+    /// such window now.
+    fn window(&mut self, length: usize, rate: f64, is_shortest: bool) {
+        if is_shortest {
+            self.see_forbidden();
+            self.follow();
         }
-        let is_idle = self.begun.elapsed() >= Duration::from_secs(3) || self.quiet >= STABLE;
-        let least = self.least.max(if is_idle { IDLE } else { WINDOW });
-        if progress > 0.0 && progress < PROGRESS {
-            return (window * 2).min(WINDOW_MAX);
-        }
-        if progress > 4.0 * PROGRESS { (window / 2).max(least) } else { window.max(least) }
-    }
-
-    fn window(&mut self, rate: f64) {
-        self.see_choices();
-        self.see_forbidden();
-        if let Some(running) = self.trial.take() {
-            self.step(running, rate);
-            return;
-        }
-        self.follow();
-        if rate <= 0.0 {
-            self.rates.clear();
-            return;
-        }
-        self.rates.push(rate);
         let signature = self.signature();
-        self.signatures.push_back(signature);
-        while self.signatures.len() > STABLE {
-            self.signatures.pop_front();
-        }
-        let before = self.rates[self.rates.len().saturating_sub(STABLE)..].to_vec();
-        if before.len() < STABLE {
+        let lately = &mut self.lengths[length];
+        if rate <= 0.0 {
+            lately.clear();
             return;
         }
+        lately.add(rate, signature);
+        let Some(before) = lately.last().map(<[f64]>::to_vec) else { return };
         let Some(candidate) = self.best() else {
-            self.quiet += 1;
+            self.quiet += usize::from(is_shortest);
             return;
         };
         self.quiet = 0;
-        if !self.is_alike(&before) {
-            self.look_longer();
-            return;
+        if self.lengths[length].is_alike() {
+            self.length = length;
+            self.begin(candidate, before);
         }
-        self.unlike = 0;
-        self.begin(candidate, before);
     }
 
-    /// Whether the last windows are alike: their rates differ little, and so do the means of the values kept
-    /// of calls.
-    fn is_alike(&self, rates: &[f64]) -> bool {
-        let (least, most) = bounds(rates.iter().copied());
-        let calls = self.ranges();
-        most <= ALIKE * least
-            && calls.iter().all(|(least, most)| *most <= (1.0 + SHIFT) * (1.0 + SHIFT) * *least)
+    /// Forgets the rates of former windows, but not what calls were like.
+    fn clear_rates(&mut self) {
+        self.lengths.iter_mut().for_each(|length| length.rates.clear());
     }
 
-    /// For each mean of the values kept of calls, the least and the greatest value in the last windows.
-    fn ranges(&self) -> Vec<(f64, f64)> {
-        let count = self.signatures.back().map_or(0, Vec::len);
-        let of = |at: usize| bounds(self.signatures.iter().filter_map(|known| known.get(at).copied()));
-        (0..count).map(of).collect()
-    }
-
-    /// Counts that the last windows were unlike, and makes the windows longer after several such counts.
-    fn look_longer(&mut self) {
-        self.unlike += 1;
-        if self.unlike < UNLIKE {
-            return;
-        }
-        self.unlike = 0;
-        self.least = (2 * self.least).min(WINDOW_MAX);
-        self.rates.clear();
-        self.signatures.clear();
+    fn clear(&mut self) {
+        self.lengths.iter_mut().for_each(Lately::clear);
     }
 
     /// Excludes points that applications have set themselves.
@@ -609,7 +622,7 @@ impl Session<'_, '_> {
             return;
         }
         self.decide(What::Tried, Some(&candidate), None, candidate.why.clone());
-        let signature = self.ranges();
+        let signature = self.lengths[self.length].ranges();
         if let Err(why) = self.put(&candidate) {
             self.rest(candidate.action);
             self.undo_everywhere(candidate.point);
@@ -618,7 +631,7 @@ impl Session<'_, '_> {
         }
         let is_lasting = pack.points[candidate.point].lever.as_ref().is_some_and(|lever| lever.is_lasting);
         let trial = Trial::new(before, is_lasting, pack.actions[candidate.action].is_trusted);
-        self.rates.clear();
+        self.clear_rates();
         let members = self.targets.iter().map(|target| target.pid).collect();
         self.trial = Some(Running { candidate, trial, members, signature, blind: 0, shifted: 0 });
     }
@@ -653,8 +666,10 @@ impl Session<'_, '_> {
                 self.trial = Some(running);
                 return;
             }
-            self.unlike = UNLIKE;
-            self.look_longer();
+            // These windows were alike by chance, or the program has changed; longer windows tell.
+            let longest = (WINDOW_MAX.as_millis() / self.unit.as_millis()).ilog2() as usize;
+            self.least = (self.length + 1).min(longest);
+            self.clear();
             self.undo_everywhere(point);
             self.decide(
                 What::TakenBack,
@@ -696,7 +711,7 @@ impl Session<'_, '_> {
                 let why = format!("it gains {gain}; expected were {}", percent(running.candidate.gain));
                 self.decide(What::Kept, Some(&running.candidate), Some(gain), why);
                 self.kept.push(running.candidate.action);
-                self.rates = running.trial.after().to_vec();
+                self.lengths[self.length].rates = running.trial.after().to_vec();
             }
             Verdict::Back(gain, why) => {
                 let why = gain.map_or(why.to_owned(), |gain| format!("{why}: {gain}"));
@@ -747,7 +762,7 @@ impl Session<'_, '_> {
                     ),
                     Err(why) => (self.report)(&LibraryProgress::Refused(self.targets[number].pid, &why)),
                 }
-                self.rates.clear();
+                self.clear_rates();
             }
         }
     }
@@ -824,11 +839,6 @@ impl Session<'_, '_> {
             Err(format!("not everything is as before: {}", failed.join("; ")))
         }
     }
-}
-
-/// The least and the greatest of the values, leaving out unknown ones.
-fn bounds(values: impl Iterator<Item = f64>) -> (f64, f64) {
-    values.fold((f64::INFINITY, 0.0_f64), |(least, most), value| (least.min(value), most.max(value)))
 }
 
 /// Whether a point can only be changed after its former value was read.

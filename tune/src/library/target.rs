@@ -12,7 +12,7 @@ use thalweg_space::Clock;
 
 use super::calls::{END_WAIT, WAIT, function, line, make};
 use super::known::Row;
-use super::session::Way;
+use super::session::{LENGTHS, Way};
 
 /// A function of the library whose calls are measured.
 struct Watched {
@@ -20,7 +20,19 @@ struct Watched {
     wish: Wish,
     /// The function's index among the attachment's points.
     index: usize,
-    before: Figures,
+    /// The figures that were read last.
+    now: Figures,
+    /// The figures at the beginning of the present window of each length.
+    before: [Figures; LENGTHS],
+}
+
+impl Watched {
+    /// The function is measured anew, as the attachment's point with this index.
+    fn begin_anew(&mut self, index: usize) {
+        self.index = index;
+        self.now = Figures::default();
+        self.before = <[Figures; LENGTHS]>::default();
+    }
 }
 
 /// The state of one of the pack's points in this process.
@@ -138,7 +150,10 @@ impl Target {
         self.attachment.add(&wishes).map_err(|error| error.to_string())?;
         let watched = wishes.into_iter().enumerate();
         self.watched = watched
-            .map(|(index, (function, wish))| Watched { function, wish, index, before: Figures::default() })
+            .map(|(index, (function, wish))| {
+                let (now, before) = (Figures::default(), <[Figures; LENGTHS]>::default());
+                Watched { function, wish, index, now, before }
+            })
             .collect();
         Ok(())
     }
@@ -153,13 +168,30 @@ impl Target {
         self.attachment.renew_lease();
     }
 
-    /// Reads what was recorded of the calls in a window, which lasted `seconds`.
-    pub(super) fn look(&mut self, pack: &Pack, seconds: f64) -> Result<(), String> {
+    /// Reads what was recorded of the calls.
+    pub(super) fn read(&mut self, pack: &Pack) -> Result<(), String> {
+        for watched in &mut self.watched {
+            watched.now = self.attachment.figures(watched.index).map_err(|error| error.to_string())?;
+        }
+        self.see_choices(pack);
+        Ok(())
+    }
+
+    /// Begins windows of all lengths now, so that what was recorded before does not count.
+    pub(super) fn restart(&mut self, pack: &Pack) {
+        // The windows of a process that has ended meanwhile are not read any more.
+        let _ = self.read(pack);
+        for watched in &mut self.watched {
+            watched.before = std::array::from_fn(|_| watched.now.clone());
+        }
+    }
+
+    /// Ends a window of the length with this number, which lasted `seconds`: the row has its values then.
+    pub(super) fn end_window(&mut self, pack: &Pack, length: usize, seconds: f64) {
         let mut since = Vec::new();
         for watched in &mut self.watched {
-            let now = self.attachment.figures(watched.index).map_err(|error| error.to_string())?;
-            since.push(Window::between(&watched.before, &now));
-            watched.before = now;
+            since.push(Window::between(&watched.before[length], &watched.now));
+            watched.before[length] = watched.now.clone();
         }
         for probe in &pack.probes {
             let Some(at) = self.watched.iter().position(|watched| watched.function.name == probe.function)
@@ -177,13 +209,12 @@ impl Target {
                 row[keep.field..keep.field + figures.len()].copy_from_slice(&figures);
             }
         }
-        self.see_choices(pack);
         for (state, point) in self.points.iter().zip(&pack.points) {
             if let Some(lever) = &point.lever {
                 self.row.0[lever.field] = state.value.or(lever.default).unwrap_or(f64::NAN);
             }
         }
-        Ok(())
+        self.has_calls |= pack.probes.iter().any(|probe| self.row.0[probe.calls] > 0.0);
     }
 
     /// Detects points that the application itself has set by calls since the tuner attached.
@@ -195,7 +226,7 @@ impl Target {
             let Some(watched) = self.watched.iter().find(|watched| watched.function.name == name) else {
                 continue;
             };
-            let figures = &watched.before;
+            let figures = &watched.now;
             let seen = match argument {
                 None => figures.calls,
                 Some(argument) => {
@@ -352,11 +383,6 @@ impl Target {
         self.points[point].former.is_some()
     }
 
-    /// Ends a window, of which everything was read.
-    pub(super) fn end_window(&mut self, pack: &Pack) {
-        self.has_calls |= pack.probes.iter().any(|probe| self.row.0[probe.calls] > 0.0);
-    }
-
     /// Whether the function with an argument that was restored has been called since; true of other points.
     pub(super) fn has_begun_anew(&mut self, pack: &Pack, point: usize) -> bool {
         let Some(By::Argument { function, .. }) = pack.points[point].lever.as_ref().map(|lever| &lever.by)
@@ -393,11 +419,11 @@ impl Target {
             // Restores the value that a point had before the tuner changed it, if that is possible.
             let former = Wish { set: None, ..wish };
             if self.attachment.add(&[(watched.function.clone(), former)]).is_ok() {
-                (watched.index, watched.before) = (index, Figures::default());
+                watched.begin_anew(index);
             }
             return Err(reason(error));
         }
-        (watched.index, watched.before) = (index, Figures::default());
+        watched.begin_anew(index);
         Ok(())
     }
 

@@ -312,11 +312,12 @@ impl Sort<'_> {
         let iterations = (WHOLE * self.seconds * 1e6 / iteration_us).ceil().max(10.0) as usize;
         println!("The time of {iterations} iterations in s, from the start of the program to its end.\n");
         println!(
-            "| setting of the program | alone | beside a tuner | beside a tuner over alone (goal 1.01 or less) | kept |"
+            "| setting of the program | alone | beside a tuner | beside a tuner over alone (goal 1.01 or less) | kept | the first after |"
         );
-        println!("|---|---|---|---|---|");
+        println!("|---|---|---|---|---|---|");
         for setting in settings {
             let (mut alone, mut beside, mut kept) = (Vec::new(), Vec::new(), Vec::new());
+            let mut firsts = Vec::new();
             for pair in 0..WHOLE_PAIRS {
                 let mut both = [Beside::Nobody, Beside::Tuner];
                 both.rotate_left(pair % 2);
@@ -324,7 +325,8 @@ impl Sort<'_> {
                     let (took, changes) = self.whole(*setting, of, iterations)?;
                     if of == Beside::Tuner {
                         beside.push(took);
-                        kept.push(changes);
+                        kept.push(changes.len());
+                        firsts.extend(changes.first().map(|first| first.at));
                     } else {
                         alone.push(took);
                     }
@@ -335,21 +337,22 @@ impl Sort<'_> {
             ratios.sort_by(f64::total_cmp);
             let middle = |values: Vec<f64>| median(values).context("a time");
             println!(
-                "| {setting} | {:.2} | {:.2} | {:.3} ({:.3} to {:.3}) | {} changes |",
+                "| {setting} | {:.2} | {:.2} | {:.3} ({:.3} to {:.3}) | {} changes | {} |",
                 middle(alone)?,
                 middle(beside)?,
                 ratios[WHOLE_PAIRS / 2],
                 ratios[0],
                 ratios[WHOLE_PAIRS - 1],
                 kept.iter().map(usize::to_string).collect::<Vec<_>>().join(", "),
+                firsts.iter().map(|at| format!("{at:.1} s")).collect::<Vec<_>>().join(", "),
             );
         }
         Ok(())
     }
 
-    /// The time of a whole run in seconds, and the number of changes that a tuner kept in it. The tuner starts
-    /// as soon as all processes of the run have started.
-    fn whole(&self, setting: Setting, beside: Beside, iterations: usize) -> Result<(f64, usize)> {
+    /// The time of a whole run in seconds, and the changes that a tuner kept in it. The tuner starts as soon as all
+    /// processes of the run have started.
+    fn whole(&self, setting: Setting, beside: Beside, iterations: usize) -> Result<(f64, Vec<Kept>)> {
         let expected = self.seconds * WHOLE;
         let mut command = self.command(setting, expected, iterations);
         let shown = process::shown(&command);
@@ -374,7 +377,7 @@ impl Sort<'_> {
         }
         // The tuner ends when all processes have ended.
         let kept = tuner.map(|tuner| kept_at_end(tuner, false)).transpose()?.unwrap_or_default();
-        Ok((took, kept.len()))
+        Ok((took, kept))
     }
 
     /// Sorts with a setting, first for `before` seconds that do not count.

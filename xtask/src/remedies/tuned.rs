@@ -36,12 +36,13 @@ const PATIENCE: Duration = Duration::from_secs(60);
 pub(super) const SHORT_S: f64 = 0.25;
 /// The number of short runs of each kind; the kinds take turns.
 const ROUNDS: usize = 3;
-/// How many of the best ways are compared with the saved settings in longer runs, how long these last, and how
-/// many there are of each. The best of many ways is partly the best by chance, so short runs are not compared
-/// with the saved settings.
+/// How many of the best ways are compared in longer runs, how long these last, and how many there are of each. The
+/// best of many ways is partly the best by chance, so the runs by which the best way is chosen are not compared with
+/// the saved settings: that way and the saved settings run again, in so many pairs.
 const COMPARED: usize = 3;
-const COMPARED_S: f64 = 1.0;
-const FURTHER: usize = 5;
+const COMPARED_S: f64 = 1.2;
+const SELECTING: usize = 2;
+const PAIRS: usize = 5;
 /// The name of the initial settings among the ways.
 pub(super) const START: &str = "as it starts";
 /// The first seed of networks for tuners; networks for verdicts have smaller seeds.
@@ -278,30 +279,51 @@ fn measure(bench: &Bench, journal: &mut Journal, seed: u64, start: &Start) -> Re
     let longer = Size { records: ((size.rate * COMPARED_S) as u64).clamp(size.records, 2_000_000), ..size };
     let long = |name: &str| format!("{name}, long");
     let kept = settings_text(settings);
-    // If nothing was saved, a run with what was saved is a run with the initial settings.
-    let is_saved = kept != NOTHING;
-    for round in 0..FURTHER {
-        if is_saved {
-            journal.measured(seed, &format!("{} #{round}", long("saved")), || {
-                Ok(json!(run(bench, case, longer, Beside::Settings(&saved))?))
-            })?;
-        }
+    for round in 0..SELECTING {
         for (name, case) in &best {
             journal.measured(seed, &format!("{} #{round}", long(name)), || {
                 Ok(json!(run(bench, case, longer, beside)?))
             })?;
         }
     }
-    let median = |name: &str| times(journal, &long(name), FURTHER).get(FURTHER / 2).copied();
-    let compared = best.iter().filter_map(|(name, _)| Some((median(name)?, name.clone())));
-    let (Some(first), Some(reached), Some((best, way))) =
-        (median(START), median(if is_saved { "saved" } else { START }), compared.min_by(|a, b| a.0.total_cmp(&b.0)))
-    else {
-        return Ok(None);
+    let least = |name: &str| times(journal, &long(name), SELECTING).first().copied();
+    let Some(first) = least(START) else { return Ok(None) };
+    let compared = best.iter().filter_map(|(name, case)| Some((least(name)?, name, case)));
+    let Some((least, way, its)) = compared.min_by(|a, b| a.0.total_cmp(&b.0)) else { return Ok(None) };
+    // If nothing was saved, a run with what was saved is a run with the initial settings.
+    let with_saved = if kept == NOTHING { beside } else { Beside::Settings(&saved) };
+    let reached = match (kept.as_str(), way.as_str()) {
+        (NOTHING, START) => 1.0,
+        _ => paired(bench, journal, seed, [(its, longer, beside), (case, longer, with_saved)])?,
     };
     let whole = untouched / seconds * long_records / shorter_records;
     let settled = settled(tuned["log"].as_str().unwrap_or_default());
-    Ok(Some(Row { kept, settled, whole, best: first / best, reached: best / reached, way }))
+    Ok(Some(Row { kept, settled, whole, best: first / least, reached, way: way.clone() }))
+}
+
+/// The time of the first of two ways by that of the second: the median of pairs of runs, which take turns. NaN if no
+/// pair could be measured.
+fn paired(
+    bench: &Bench,
+    journal: &mut Journal,
+    seed: u64,
+    ways: [(&Case, Size, Beside<'_>); 2],
+) -> Result<f64> {
+    let mut ratios = Vec::new();
+    for pair in 0..PAIRS {
+        let mut took = [f64::NAN; 2];
+        for turn in 0..2 {
+            let which = (pair + turn) % 2;
+            let (case, size, beside) = ways[which];
+            let name = format!("pair #{pair} {which}");
+            let found = journal.measured(seed, &name, || Ok(json!(run(bench, case, size, beside)?)))?;
+            took[which] = found.as_f64().unwrap_or(f64::NAN);
+        }
+        ratios.push(took[0] / took[1]);
+    }
+    ratios.retain(|ratio| ratio.is_finite());
+    ratios.sort_by(f64::total_cmp);
+    Ok(ratios.get(ratios.len() / 2).copied().unwrap_or(f64::NAN))
 }
 
 /// The time of the last change that was kept, from a tuner's log: `    3.2 s  #5   kept        …`.

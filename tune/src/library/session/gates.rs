@@ -192,8 +192,7 @@ impl Session<'_, '_> {
             self.undo_everywhere(running.candidate.point);
             self.decide(What::TakenBack, Some(&running.candidate), None, why.to_owned());
         }
-        self.rates.clear();
-        self.signatures.clear();
+        self.clear();
     }
 
     /// Takes a point back in all processes, as often as necessary, and waits until they have begun anew.

@@ -47,7 +47,7 @@ impl Session<'_, '_> {
             None,
             format!("the user asked for it (decision {number})"),
         );
-        self.rates.clear();
+        self.clear_rates();
         match failed {
             0 => Ok(format!("{setting} is as the program had it; the tuner leaves it alone from now on")),
             _ => Err(format!("{setting} is not put back in {failed} processes yet: the tuner says why")),
