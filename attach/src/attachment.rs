@@ -12,7 +12,7 @@ use crate::blob::{BLOB, CLOCK_OFFSET, GO_BYTES};
 use crate::claim::{Claim, attached_by};
 use crate::code::{Beginning, Code, JUMP_BYTES, jump_from};
 use crate::error::Error;
-use crate::guard::Guard;
+use crate::guard::{Guard, Guards};
 use crate::inject::Gadgets;
 use crate::kept::{Call, Keep, Ring};
 use crate::memory::{Found, Memory, Record, Region};
@@ -26,7 +26,6 @@ use crate::tracer::{Stopped, traced};
 use crate::types::{Form, Place};
 use std::fs::File;
 use std::os::unix::fs::FileExt;
-use std::process::Command;
 use std::time::{Duration, Instant};
 
 /// Functions that throw an exception or unwind the stack: return addresses are restored before they run.
@@ -66,10 +65,9 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// Options of an attachment.
 #[derive(Debug, Default)]
 pub struct Options {
-    /// A command that calls [`guard`](crate::guard()) with its last two arguments and its standard input: the
-    /// guard undoes all changes when this process is killed. Without a guard, the next attachment undoes the
-    /// changes.
-    pub guard: Option<Command>,
+    /// The guard, which undoes all changes when this process is killed; attachments may share one. Without a guard,
+    /// the next attachment undoes the changes.
+    pub guard: Option<Guards>,
     /// Whether the target's system calls are filtered by a filter that is known to permit those that
     /// attaching needs.
     pub is_filtered: bool,
@@ -259,7 +257,7 @@ impl Attachment {
         let modules = Modules::of(&process, &maps);
         refusal::of_code(&process, &maps, &modules)?;
         let gadgets = Gadgets::find(&process, &maps)?;
-        let guard = options.guard.map(|command| Guard::start(command, process.identity)).transpose()?;
+        let guard = options.guard.map(|guards| guards.watch(process.identity));
         Ok(Attachment {
             process,
             modules,

@@ -7,9 +7,9 @@ use crate::memory::Found;
 use crate::process::{Identity, Process};
 use crate::restore::{Restored, restore};
 use std::io::{self, Read, Write};
-use std::ops::Range;
 use std::os::fd::{AsFd, AsRawFd};
 use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// The time for which a guard tries to free the attachment's memory in the target.
@@ -17,57 +17,98 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The byte by which the attaching process renews its lease. Texts do not contain it.
 const RENEWED: u8 = 1;
+/// The character with which a message begins that releases a target. Each message ends with a zero byte; the others
+/// consist of the target's process id, its start time, and a text.
+const RELEASED: char = '-';
 
-/// A running guard, which ends when the value is dropped or this process ends.
+/// A running guard of any number of targets. It ends when this value and the attachments that it guards are dropped,
+/// or when this process ends.
+#[derive(Clone, Debug)]
+pub struct Guards(Arc<Running>);
+
+#[derive(Debug)]
+struct Running {
+    child: Mutex<Child>,
+    /// The pipe whose end the guard reads.
+    life: Mutex<Option<ChildStdin>>,
+}
+
+/// The part of a guard that is about one attachment.
 #[derive(Debug)]
 pub(crate) struct Guard {
-    child: Child,
-    /// The pipe whose end the guard reads.
-    life: Option<ChildStdin>,
+    guards: Guards,
+    target: Identity,
 }
 
-impl Guard {
-    /// Starts `command`, which has to call [`guard`] with the target's process id and start time, which are
-    /// its last two arguments.
-    pub(crate) fn start(mut command: Command, target: Identity) -> Result<Guard, Error> {
-        command.args([target.pid.to_string(), target.start.to_string()]);
+impl Guards {
+    /// Starts `command`, which has to call [`guard`] with its standard input.
+    ///
+    /// # Errors
+    /// The command cannot be started.
+    pub fn start(mut command: Command) -> Result<Guards, Error> {
         command.stdin(Stdio::piped()).stdout(Stdio::null());
         let mut child = command.spawn().map_err(|error| Error::of("cannot start the guard", error))?;
-        let life = child.stdin.take();
-        Ok(Guard { child, life })
+        let life = Mutex::new(child.stdin.take());
+        Ok(Guards(Arc::new(Running { child: Mutex::new(child), life })))
     }
-}
 
-impl Guard {
-    /// Gives the guard a text that [`guard`] returns when this process was killed; only the last text is
-    /// kept.
-    pub(crate) fn note(&mut self, text: &str) {
-        if let Some(life) = &mut self.life {
-            // A guard that has ended does not need the text, so errors are ignored.
-            let text: String = text.chars().filter(|c| !['\0', char::from(RENEWED)].contains(c)).collect();
-            let _ = life.write_all(format!("{text}\0").as_bytes());
-        }
+    /// Lets the guard watch a target, too, until the value is dropped.
+    pub(crate) fn watch(&self, target: Identity) -> Guard {
+        let guard = Guard { guards: self.clone(), target };
+        guard.note("");
+        guard
     }
 
     /// Renews the lease.
-    pub(crate) fn renew(&mut self) {
-        if let Some(life) = &mut self.life {
-            let _ = life.write_all(&[RENEWED]);
+    pub fn renew(&self) {
+        self.write(&[RENEWED]);
+    }
+
+    fn write(&self, bytes: &[u8]) {
+        let mut life = self.0.life.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(life) = &mut *life {
+            // A guard that has ended reads nothing, so errors are ignored.
+            let _ = life.write_all(bytes);
         }
+    }
+}
+
+impl Guard {
+    /// Gives the guard a text about the target that [`guard`] returns when this process was killed; only the last
+    /// text is kept.
+    pub(crate) fn note(&self, text: &str) {
+        let text: String = text.chars().filter(|c| !['\0', char::from(RENEWED)].contains(c)).collect();
+        let Identity { pid, start } = self.target;
+        self.guards.write(format!("{pid} {start} {text}\0").as_bytes());
+    }
+
+    /// Renews the lease.
+    pub(crate) fn renew(&self) {
+        self.guards.renew();
     }
 }
 
 impl Drop for Guard {
     fn drop(&mut self) {
-        self.life = None;
-        // Closing `life` makes the guard undo the changes that are left and end.
-        let _ = self.child.wait();
+        let Identity { pid, start } = self.target;
+        // The guard undoes the changes that are left in the target.
+        self.guards.write(format!("{RELEASED}{pid} {start}\0").as_bytes());
     }
 }
 
-/// What a guard has done.
-#[derive(Clone, Debug, Default)]
+impl Drop for Running {
+    fn drop(&mut self) {
+        // At the end of `life` the guard ends, after it has undone the changes that are left.
+        *self.life.get_mut().unwrap_or_else(PoisonError::into_inner) = None;
+        let _ = self.child.get_mut().unwrap_or_else(PoisonError::into_inner).wait();
+    }
+}
+
+/// What a guard has done about a target.
+#[derive(Clone, Debug)]
 pub struct Guarded {
+    /// The target.
+    pub target: Identity,
     /// What was undone in the target.
     pub restored: Restored,
     /// The last text of [`Attachment::note`](crate::Attachment::note).
@@ -76,21 +117,33 @@ pub struct Guarded {
     pub lease_ran_out: bool,
 }
 
+/// The targets that a guard watches, as far as the attaching process has written about them.
+#[derive(Debug, Default)]
+struct Watched {
+    /// Each target with its last text.
+    targets: Vec<(Identity, String)>,
+    /// The beginning of a message that has not come whole.
+    rest: Vec<u8>,
+}
+
 /// Waits for the end of `life`, whose other end the attaching process holds, then undoes the changes that are
-/// left in the target.
+/// left in all targets. `undone` is called with each target after that, from a thread of its own.
 ///
 /// With a lease, the attaching process has to call
 /// [`Attachment::renew_lease`](crate::Attachment::renew_lease) more often than that. If the attaching process does
 /// not, because it hangs or is stopped, the guard kills it: so two processes never change the target at the same
 /// time.
 ///
+/// `maker` is the process id of the attaching process, which has started this one.
+///
 /// # Errors
-/// The target's memory cannot be written.
+/// The memory of a target cannot be written.
 pub fn guard(
-    target: Identity,
+    maker: i32,
     mut life: impl Read + AsFd,
     lease: Option<Duration>,
-) -> Result<Guarded, Error> {
+    undone: &(dyn Fn(&Guarded) + Sync),
+) -> Result<(), Error> {
     // SAFETY: `setsid`, `signal` and `getppid` access no memory; the first two only change which signals reach
     // this process.
     let maker = unsafe {
@@ -98,16 +151,38 @@ pub fn guard(
         for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP] {
             libc::signal(signal, libc::SIG_IGN);
         }
-        Identity::of(libc::getppid())
+        // If the maker has ended already, this process has another parent, which is not to be killed.
+        Some(libc::getppid()).filter(|parent| *parent == maker).and_then(Identity::of)
     };
-    let mut notes = Vec::new();
-    let lease_ran_out = !read_while_renewed(&mut life, lease, &mut notes);
-    if lease_ran_out && let Some(maker) = maker.filter(Identity::lives) {
-        // SAFETY: `kill` accesses no memory.
-        unsafe { libc::kill(maker.pid, libc::SIGKILL) };
-        // The rest is read to its end, which comes with the end of the killed process.
-        read_while_renewed(&mut life, Some(PATIENCE), &mut notes);
-    }
+    std::thread::scope(|scope| {
+        let mut threads = Vec::new();
+        let mut release = |(target, note): (Identity, String), lease_ran_out: bool| {
+            threads.push(scope.spawn(move || {
+                let restored = restored(target)?;
+                undone(&Guarded { target, restored, note, lease_ran_out });
+                Ok(())
+            }));
+        };
+        let mut watched = Watched::default();
+        let lease_ran_out = !watched.read(&mut life, lease, &mut |released| release(released, false));
+        if lease_ran_out && let Some(maker) = maker.filter(Identity::lives) {
+            // SAFETY: `kill` accesses no memory.
+            unsafe { libc::kill(maker.pid, libc::SIGKILL) };
+            // The rest is read to its end, which comes with the end of the killed process.
+            watched.read(&mut life, Some(PATIENCE), &mut |released| release(released, true));
+        }
+        for target in watched.targets {
+            release(target, lease_ran_out);
+        }
+        let ended = threads.into_iter().map(|thread| {
+            thread.join().unwrap_or_else(|_| Err(Error::new("a thread of the guard has failed".to_owned())))
+        });
+        ended.fold(Ok(()), Result::and)
+    })
+}
+
+/// Undoes what is left in a target, as soon as no thread of the attaching process traces it.
+fn restored(target: Identity) -> Result<Restored, Error> {
     // The threads of a killed process end one after the other, so one of them may still trace the target and
     // keep it stopped.
     let begin = Instant::now();
@@ -126,25 +201,56 @@ pub fn guard(
             }
         }
     }
-    Ok(Guarded { restored, note: last_note(&notes), lease_ran_out })
+    Ok(restored)
 }
 
-/// Reads texts to their end; returns false if for the time of the lease nothing came.
-fn read_while_renewed(life: &mut (impl Read + AsFd), lease: Option<Duration>, notes: &mut Vec<u8>) -> bool {
-    let mut bytes = vec![0; 64 * 1024];
-    loop {
-        if lease.is_some_and(|lease| !comes_within(life.as_fd().as_raw_fd(), lease)) {
-            return false;
+impl Watched {
+    /// Reads messages to their end, and calls `release` with each target that the attaching process releases;
+    /// returns false if for the time of the lease nothing came.
+    fn read(
+        &mut self,
+        life: &mut (impl Read + AsFd),
+        lease: Option<Duration>,
+        release: &mut dyn FnMut((Identity, String)),
+    ) -> bool {
+        let mut bytes = vec![0; 64 * 1024];
+        loop {
+            if lease.is_some_and(|lease| !comes_within(life.as_fd().as_raw_fd(), lease)) {
+                return false;
+            }
+            match life.read(&mut bytes) {
+                Ok(0) => return true,
+                Ok(count) => self.take(&bytes[..count], release),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                // What was read before the error is used all the same.
+                Err(_) => return true,
+            }
         }
-        match life.read(&mut bytes) {
-            Ok(0) => return true,
-            Ok(count) => notes.extend(bytes[..count].iter().filter(|byte| **byte != RENEWED)),
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            // Text that was read before the error is used all the same.
-            Err(_) => return true,
-        }
-        notes.drain(..last_text(notes).start);
     }
+
+    fn take(&mut self, bytes: &[u8], release: &mut dyn FnMut((Identity, String))) {
+        self.rest.extend(bytes.iter().filter(|byte| **byte != RENEWED));
+        while let Some(end) = self.rest.iter().position(|byte| *byte == 0) {
+            let message: Vec<u8> = self.rest.drain(..=end).collect();
+            let message = String::from_utf8_lossy(&message[..end]);
+            let is_release = message.starts_with(RELEASED);
+            let Some((target, note)) = about(message.trim_start_matches(RELEASED)) else { continue };
+            let known = self.targets.iter().position(|(known, _)| *known == target);
+            match (known, is_release) {
+                (Some(known), true) => release(self.targets.swap_remove(known)),
+                (Some(known), false) => self.targets[known].1 = note,
+                (None, false) => self.targets.push((target, note)),
+                (None, true) => {}
+            }
+        }
+    }
+}
+
+/// The target that a message is about, and the text after it.
+fn about(message: &str) -> Option<(Identity, String)> {
+    let (pid, rest) = message.split_once(' ')?;
+    let (start, note) = rest.split_once(' ').unwrap_or((rest, ""));
+    Some((Identity { pid: pid.parse().ok()?, start: start.parse().ok()? }, note.to_owned()))
 }
 
 /// Whether a pipe has something to read, or its end, within this time.
@@ -193,17 +299,6 @@ fn is_ending(pid: i32) -> bool {
     std::fs::read(format!("/proc/{pid}/maps")).map_or(true, |maps| maps.is_empty())
 }
 
-/// Where the last complete text is: each text ends with a zero byte.
-fn last_text(notes: &[u8]) -> Range<usize> {
-    let end = notes.iter().rposition(|byte| *byte == 0).unwrap_or(0);
-    let begin = notes[..end].iter().rposition(|byte| *byte == 0).map_or(0, |end| end + 1);
-    begin..end
-}
-
-fn last_note(notes: &[u8]) -> String {
-    String::from_utf8_lossy(&notes[last_text(notes)]).into_owned()
-}
-
 fn is_traced(pid: i32) -> bool {
     let Ok(process) = Process::open(pid) else { return false };
     let traced = |thread: &i32| process.status(*thread, "TracerPid").is_some_and(|tracer| tracer != "0");
@@ -214,12 +309,22 @@ fn is_traced(pid: i32) -> bool {
 mod tests {
     use super::*;
 
+    fn target(pid: i32) -> Identity {
+        Identity { pid, start: 7 }
+    }
+
     #[test]
-    fn the_last_whole_note_counts() {
-        assert_eq!(last_note(b""), "");
-        assert_eq!(last_note(b"cut"), "");
-        assert_eq!(last_note(b"one\0two\0cu"), "two");
-        assert_eq!(last_note(b"one\0\0"), "");
+    fn the_last_whole_note_of_each_target_counts() {
+        let mut watched = Watched::default();
+        let mut released = Vec::new();
+        let mut take = |bytes: &[u8]| watched.take(bytes, &mut |target| released.push(target));
+        take(b"11 7 \0");
+        take(b"12 7 one\x01\0");
+        take(b"12 7 two lines\n\0012 7 cu");
+        take(b"nonsense\0-13 7\0-11 7\0");
+        take(b"14 7 a");
+        assert_eq!(watched.targets, [(target(12), "cunonsense".to_owned())]);
+        assert_eq!(released, [(target(11), String::new())]);
     }
 
     #[test]
@@ -227,19 +332,20 @@ mod tests {
         let lease = Duration::from_millis(300);
         let (mut read, mut write) = io::pipe().expect("a pipe");
         let holder = std::thread::spawn(move || {
-            write.write_all(b"one\0").expect("room");
+            write.write_all(b"1 7 one\0").expect("room");
             for _ in 0..8 {
                 std::thread::sleep(lease / 4);
                 write.write_all(&[RENEWED]).expect("room");
             }
-            write.write_all(b"two\0").expect("room");
+            write.write_all(b"1 7 two\0").expect("room");
             write
         });
-        let (begin, mut notes) = (Instant::now(), Vec::new());
-        assert!(!read_while_renewed(&mut read, Some(lease), &mut notes), "it has run out");
+        let (begin, mut watched) = (Instant::now(), Watched::default());
+        let mut none = |_| panic!("nothing is released");
+        assert!(!watched.read(&mut read, Some(lease), &mut none), "it has run out");
         assert!(begin.elapsed() > 2 * lease, "it was renewed, but ran out after {:?}", begin.elapsed());
-        assert_eq!((last_note(&notes), notes.len()), ("two".to_owned(), 4), "older texts are forgotten");
+        assert_eq!(watched.targets, [(target(1), "two".to_owned())]);
         drop(holder.join().expect("the holder"));
-        assert!(read_while_renewed(&mut read, Some(lease), &mut notes), "an end is no lease that ran out");
+        assert!(watched.read(&mut read, Some(lease), &mut none), "an end is no lease that ran out");
     }
 }

@@ -45,7 +45,7 @@ mod types;
 
 pub use attachment::{Added, Attachment, Followed, Follower, Options, Point, Unrecorded, Wish};
 pub use error::Error;
-pub use guard::{Guarded, guard};
+pub use guard::{Guarded, Guards, guard};
 pub use histogram::{Histogram, Number, Scale};
 pub use kept::{Call, Ended, Keep, Which};
 pub use listing::{Attached, attached, detach};

@@ -214,6 +214,9 @@ impl Modules {
             }
             let first = found.len();
             for symbol in module.contents.symbols.iter().filter(|symbol| wanted(symbol.kind)) {
+                if !names.may_match(module.rest(symbol)) {
+                    continue;
+                }
                 let name = module.name(symbol);
                 let same = found[first..]
                     .last()
@@ -246,6 +249,8 @@ impl Modules {
         let mut found: Vec<Function> = Vec::new();
         for (index, module) in self.modules.iter().enumerate().filter(|(_, module)| !module.is_gone) {
             let functions = module.contents.symbols.iter().filter(|symbol| symbol.kind == Kind::Function);
+            let begins = |rest: &[u8]| names.iter().any(|name| rest.starts_with(name.as_bytes()));
+            let functions = functions.filter(|symbol| begins(module.rest(symbol)));
             for symbol in functions.filter(|symbol| names.contains(&module.name(symbol))) {
                 if !found.iter().any(|other| other.address == symbol.address + module.bias) {
                     found.push(module.function(index, symbol));
@@ -257,9 +262,9 @@ impl Modules {
 
     /// Whether any module has a symbol with this prefix.
     pub(crate) fn have(&self, prefix: &str) -> bool {
-        self.modules
-            .iter()
-            .any(|module| module.contents.symbols.iter().any(|symbol| module.name(symbol).starts_with(prefix)))
+        self.modules.iter().any(|module| {
+            module.contents.symbols.iter().any(|symbol| module.rest(symbol).starts_with(prefix.as_bytes()))
+        })
     }
 }
 
@@ -274,8 +279,13 @@ impl Module {
         self.contents.symbols.iter().filter(|symbol| symbol.kind != Kind::Variable).count()
     }
 
+    /// The table of names from a symbol's name on, which ends with a zero byte.
+    fn rest(&self, symbol: &Symbol) -> &[u8] {
+        self.contents.names.get(symbol.name as usize..).unwrap_or_default()
+    }
+
     fn name(&self, symbol: &Symbol) -> &str {
-        let rest = self.contents.names.get(symbol.name as usize..).unwrap_or_default();
+        let rest = self.rest(symbol);
         let end = memchr::memchr(0, rest).unwrap_or(0);
         std::str::from_utf8(&rest[..end]).unwrap_or("")
     }
@@ -576,6 +586,11 @@ impl Names {
     fn new(text: &str) -> Names {
         let prefix = text.split(['*', '?']).next().unwrap_or("");
         Names { glob: Glob::new(text), words: words(text), text: text.to_owned(), prefix: prefix.to_owned() }
+    }
+
+    /// Whether a name, of which the end is not known yet, may match: most names differ in their first bytes.
+    fn may_match(&self, rest: &[u8]) -> bool {
+        rest.starts_with(self.prefix.as_bytes()) || rest.starts_with(b"_Z") || rest.starts_with(b"_R")
     }
 
     fn match_name(&self, name: &str) -> bool {

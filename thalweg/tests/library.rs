@@ -17,12 +17,12 @@ fn printed(output: &Output) -> String {
     format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
 }
 
-/// Whether a guard of this process is running.
-fn is_guarded(process: &str) -> bool {
+/// Whether the guard that this tuner has started is running.
+fn is_guarded_by(tuner: u32) -> bool {
     let list = std::fs::read_dir("/proc").expect("a list of processes").flatten();
     list.filter_map(|entry| std::fs::read(entry.path().join("cmdline")).ok()).any(|line| {
         let words: Vec<&[u8]> = line.split(|byte| *byte == 0).collect();
-        words.contains(&&b"attach-guard"[..]) && words.contains(&process.as_bytes())
+        words.contains(&&b"attach-guard"[..]) && words.contains(&format!("--of={tuner}").as_bytes())
     })
 }
 
@@ -51,11 +51,11 @@ fn expect_usual_fragments(process: &str) {
     assert!(last.contains("returned 4080"), "{last}");
 }
 
-/// Waits until the processes that guard the killed tuner have undone its changes, and have ended.
-fn wait_for_guards(processes: &[String]) {
+/// Waits until the guard of a killed tuner has undone its changes, and has ended.
+fn wait_for_guard(tuner: u32) {
     let begin = Instant::now();
-    while processes.iter().any(|process| is_guarded(process)) {
-        assert!(begin.elapsed() < Duration::from_secs(60), "guards are still running");
+    while is_guarded_by(tuner) {
+        assert!(begin.elapsed() < Duration::from_secs(60), "the guard is still running");
         std::thread::sleep(Duration::from_millis(50));
     }
 }
@@ -71,7 +71,7 @@ fn a_killed_tuner_leaves_nothing_changed() {
     assert!(kept.is_some() && run.is_attached());
     tuner.kill().expect("it is killed");
     tuner.wait().expect("it is gone");
-    wait_for_guards(&processes);
+    wait_for_guard(tuner.id());
     expect_usual_fragments(&processes[0]);
     assert!(!run.is_attached() && run.ended_well());
 }
@@ -87,11 +87,11 @@ fn a_tuner_that_stands_still_loses_its_lease() {
     assert!(kept() && run.is_attached());
     // A tuner that works renews its lease, which would have run out meanwhile.
     std::thread::sleep(Duration::from_secs(8));
-    assert!(tuner.try_wait().expect("its state").is_none() && processes.iter().all(|of| is_guarded(of)));
+    assert!(tuner.try_wait().expect("its state").is_none() && is_guarded_by(tuner.id()));
     signal("-STOP", tuner.id());
     let ended = tuner.wait().expect("it is gone");
     assert!(ended.to_string().contains("SIGKILL"), "{ended}");
-    wait_for_guards(&processes);
+    wait_for_guard(tuner.id());
     expect_usual_fragments(&processes[0]);
     assert!(!run.is_attached() && run.ended_well());
 }
@@ -139,7 +139,7 @@ fn a_foreign_host_waits_for_the_guards_of_a_killed_tuner() {
     assert_eq!(line, format!("1 {READABLE}"));
     let run = reader.join().expect("a reader");
     // A guard answers for the host as soon as messages are readable; it removes the rest afterwards.
-    wait_for_guards(&processes);
+    wait_for_guard(tuner.id());
     assert!(!run.is_attached());
 }
 

@@ -1,7 +1,9 @@
 //! `thalweg tune` on live runs: trials are undone when the tuner is killed, a run has one tuner at a time,
 //! settings of users are respected, and the log gives reasons.
 
+use std::collections::BTreeMap;
 use std::fs;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -299,4 +301,48 @@ fn a_run_starts_from_a_file_of_settings() {
     let wrong = start(&file("wrong.settings", "exec.quantum\n"), &folder.path().join("other"));
     let stderr = text(&wrong.stderr);
     assert!(wrong.status.code() == Some(2) && stderr.contains("wrong.settings:1:"), "{stderr}");
+}
+
+/// The workers of all components' tasks in a run.
+fn workers_of(space: &Path) -> Option<BTreeMap<String, u64>> {
+    let report = thalweg(&["diagnose", "--json", "--top", "100"]).arg(space).output().unwrap();
+    let report: serde_json::Value = serde_json::from_slice(&report.stdout).ok()?;
+    let tasks = report["tasks"].as_array()?.iter();
+    let placed = tasks.filter_map(|task| Some((task["name"].as_str()?.to_owned(), task["worker"].as_u64()?)));
+    Some(placed.collect())
+}
+
+#[test]
+fn saved_places_hold_where_the_number_of_workers_is_saved_too() {
+    let folder = tempfile::tempdir().unwrap();
+    let net = folder.path().join("three.snet");
+    let filters: Vec<String> = (1..=4).map(|n| format!("[{{<n>}} -> {{<n = n + {n}>}}]")).collect();
+    fs::write(&net, format!("net three connect {};", filters.join(" .. "))).unwrap();
+    let (settings, space) = (folder.path().join("saved.settings"), folder.path().join("space"));
+    // Round-robin would place them on 0, 1, 0 and 1.
+    let wanted: BTreeMap<String, u64> = [("filter", 1), ("filter#2", 0), ("filter#3", 1), ("filter#4", 0)]
+        .map(|(name, worker)| (format!("three/{name}"), worker))
+        .into();
+    let places = wanted.iter().map(|(name, worker)| format!("task/{name}.worker = {worker}\n"));
+    fs::write(&settings, format!("exec.workers = 2\n{}", places.collect::<String>())).unwrap();
+    let mut run = thalweg(&["run", "--workers", "1", "--workers-max", "2", "--mapper", "round-robin"])
+        .arg(&net)
+        .arg("--settings")
+        .arg(&settings)
+        .arg("--space")
+        .arg(&space)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    let mut input = run.stdin.take().unwrap();
+    let begun = Instant::now();
+    // Tasks move when they are dispatched, so records have to come.
+    while workers_of(&space).as_ref() != Some(&wanted) {
+        assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", workers_of(&space));
+        input.write_all(b"{\"<n>\": 1}\n").unwrap();
+    }
+    drop(input);
+    assert!(run.wait().unwrap().success());
+    assert_eq!(workers_of(&space), Some(wanted));
 }

@@ -141,14 +141,14 @@ impl Attachment {
     /// Gives the guard a text, which [`guard`](crate::guard()) returns if this process is killed; only the
     /// last text is kept.
     pub fn note(&mut self, text: &str) {
-        if let Some(guard) = &mut self.guard {
+        if let Some(guard) = &self.guard {
             guard.note(text);
         }
     }
 
     /// Renews the lease of this process, if its guard has one: see [`guard`](crate::guard()).
     pub fn renew_lease(&mut self) {
-        if let Some(guard) = &mut self.guard {
+        if let Some(guard) = &self.guard {
             guard.renew();
         }
     }

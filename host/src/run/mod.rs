@@ -198,7 +198,8 @@ impl Run {
         let archive = |on_full| Archive::start(&space, on_full, interrupt, &tally, notices);
         let archive = plan.keep.map(archive).transpose()?;
 
-        let options = Options { space: Some(space.clone()), ..plan.options.clone() };
+        let workers = initial_workers(&plan.settings, &plan.options);
+        let options = Options { space: Some(space.clone()), workers, ..plan.options.clone() };
         let runtime = Runtime::new(options).map_err(|error| Error::coded_of("E0902", error))?;
         // A run under control needs no thread for its mailbox: [`Run::finish`] answers the commands.
         let answering = (!plan.control).then(|| Answering::start(&space, runtime.mover())).transpose()?;
@@ -348,6 +349,17 @@ fn space(plan: &Plan) -> Result<Space, Error> {
         ..SpaceOptions::default()
     };
     Space::create(options).map_err(|error| Error::coded_of("E0903", error))
+}
+
+/// The number of workers with which a run starts: the initial value of `exec.workers`, if there is one. Workers that
+/// were added after the start would let the mapper place all tasks again, also those that have a place of their own.
+fn initial_workers(settings: &[(String, String)], options: &Options) -> usize {
+    let set = settings.iter().rev().find(|(name, _)| name == "exec.workers");
+    let count = set.and_then(|(_, value)| value.parse::<usize>().ok());
+    // A number that is out of range is reported when the settings are set.
+    count
+        .filter(|count| (1..=options.workers_max.max(options.workers)).contains(count))
+        .unwrap_or(options.workers)
 }
 
 /// Sets the initial values of settings. Settings of boxes exist only after the network has started.

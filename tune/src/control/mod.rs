@@ -50,7 +50,8 @@ pub struct Policy {
     /// The number of pairs without a clear result after which the change is taken back; three times as many
     /// while it gains `gain_min` on average.
     pub pairs_max: usize,
-    /// The loss in one window, as a fraction, at which a trial ends at once.
+    /// The loss in one pair of windows, as a fraction, at which a trial ends at once, unless windows scatter so much
+    /// that such a loss is often there by chance.
     pub harm: f64,
     /// For how many seconds an action that failed is not tried again; the time doubles with each failure.
     pub rest: f64,
@@ -111,6 +112,8 @@ struct Trial {
     unknown: usize,
     /// The number of windows since the former values came back in which the new ones still had an effect.
     lingers: usize,
+    /// Whether the last window with the former values was far from those before the trial.
+    has_strayed: bool,
 }
 
 /// The longest time, in windows, for which new values may have an effect after the former ones came back: work
@@ -306,7 +309,7 @@ impl Controller {
         let Some(score) = self.goal.score(seen) else { return self.blind() };
         self.blind = 0;
         let order = match self.trial.take() {
-            Some(trial) => self.step_trial(trial, seen, score),
+            Some(trial) => self.step_trial(trial, seen, score, propose),
             None => self.step_observing(seen, score, propose),
         };
         if order != Order::Wait {
@@ -380,8 +383,17 @@ impl Controller {
         // The window that was just measured, before the change, is the first half of the first pair.
         let half = Some((score, seen.rate));
         let (broken_before, is_on) = (broken, true);
-        self.trial =
-            Some(Trial { candidate, scores, rates, half, is_on, broken_before, unknown: 0, lingers: 0 });
+        self.trial = Some(Trial {
+            candidate,
+            scores,
+            rates,
+            half,
+            is_on,
+            broken_before,
+            unknown: 0,
+            lingers: 0,
+            has_strayed: false,
+        });
         Order::Try(action)
     }
 
@@ -444,7 +456,13 @@ impl Controller {
         guards.filter(|(_, guard)| guard.judge(seen) == judged).map(|(at, _)| at).collect()
     }
 
-    fn step_trial(&mut self, mut trial: Trial, seen: &Seen, score: f64) -> Order {
+    fn step_trial(
+        &mut self,
+        mut trial: Trial,
+        seen: &Seen,
+        score: f64,
+        propose: impl FnOnce() -> Vec<Candidate>,
+    ) -> Order {
         let broken = self.guards_that(seen, Judged::Broken);
         if !trial.is_on {
             if self.settling == 0 && self.regime.is_left_by(score) {
@@ -454,9 +472,17 @@ impl Controller {
                     self.trial = Some(trial);
                     return Order::Wait;
                 }
-                self.change_era();
-                return self.interrupt(trial);
+                if trial.has_strayed {
+                    self.change_era();
+                    return self.interrupt(trial);
+                }
+                // One window may be disturbed by something else; its pair does not count.
+                trial.has_strayed = true;
+                trial.half = None;
+                self.trial = Some(trial);
+                return Order::Wait;
             }
+            trial.has_strayed &= self.settling > 0;
             trial.broken_before = broken;
         } else if let Some(&guard) = broken.iter().find(|guard| !trial.broken_before.contains(guard)) {
             let why = format!("{} was broken", self.guards[guard]);
@@ -487,15 +513,15 @@ impl Controller {
         if former_rate > 0.0 && new_rate > 0.0 {
             trial.rates.add(former_rate, new_rate);
         }
-        if lost > self.policy.harm {
+        if lost > self.policy.harm.max(self.regime.loss_by_chance()) {
             return self.take_back(trial, format!("it was worse by {:.0} % at once", 100.0 * lost));
         }
-        self.judge(trial)
+        self.judge(trial, propose)
     }
 
     /// Decides after a pair of windows, or continues with the next pair in the other order, so a drift of the
     /// rate favours neither the former nor the new values.
-    fn judge(&mut self, trial: Trial) -> Order {
+    fn judge(&mut self, trial: Trial, propose: impl FnOnce() -> Vec<Candidate>) -> Order {
         let Policy { pairs_min, pairs_max, gain_min, .. } = self.policy;
         let gain = trial.scores.gain().filter(|gain| gain.pairs >= pairs_min);
         let Some(gain) = gain else { return Order::Wait.with(|| self.trial = Some(trial)) };
@@ -515,8 +541,24 @@ impl Controller {
         if gain.pairs >= most {
             return self.take_back(trial, "whether it gains is not clear".to_owned());
         }
+        if gain.pairs >= pairs_max
+            && let Some(other) = self.better_than(&trial, gain.mean, propose())
+        {
+            let why = format!("whether it gains is not clear, and {other} promises more");
+            return self.take_back(trial, why);
+        }
         // The present values stay in force for the first window of the next pair.
         Order::Wait.with(|| self.trial = Some(trial))
+    }
+
+    /// The candidate that promises more than the trial has gained on average so far, if there is one.
+    fn better_than(&self, trial: &Trial, gained: f64, mut others: Vec<Candidate>) -> Option<Action> {
+        let own = &trial.candidate.action;
+        let is_own = |action: &Action| action.key() == own.key() || *action == own.inverse();
+        others.retain(|candidate| !is_own(&candidate.action));
+        let best = self.best(others)?;
+        let hoped = best.gain * self.trust.get(&best.model).copied().unwrap_or(1.0);
+        (hoped > gained).then_some(best.action)
     }
 
     /// Whether the new values lower the rate although the goal keeps it.

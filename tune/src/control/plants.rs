@@ -172,7 +172,8 @@ fn a_likely_gain_stays_when_the_run_is_over() {
             let mut plant = Plant::new(vec![1000.0, better], 0.25, *seed);
             let mut controller = Controller::new(Goal::Throughput, Vec::new(), Policy::default(), 0);
             for n in 0..18 {
-                let seen = Seen { rate: plant.window().1, ..Seen::nothing(f64::from(n + 1) * WINDOW, WINDOW) };
+                let seen =
+                    Seen { rate: plant.window().1, ..Seen::nothing(f64::from(n + 1) * WINDOW, WINDOW) };
                 match controller.step(&seen, || plant.propose()) {
                     Order::Wait => {}
                     Order::Try(action) | Order::Keep(action) => plant.set(action.changes[0].to),
@@ -190,33 +191,30 @@ fn a_likely_gain_stays_when_the_run_is_over() {
     assert!(equal <= 30 && worse <= 6, "{equal} and {worse} of 200");
 }
 
-/// A mapping that gains nothing while a limit holds the run back is tried again as soon as the limit is raised, and
-/// not only after the ten seconds for which a failed action rests.
-#[test]
-fn what_failed_before_a_change_is_tried_again_soon_after_it() {
+/// Runs a network with the settings `k0`, `k1` and so on, which can be raised from 0 to 1. A model expects a gain of
+/// each, and `rate` is the network's rate with these values in a window. Returns what was kept, and when.
+fn knobs(
+    expected: &[f64],
+    rate: impl Fn(&[u64], usize, &mut Chance) -> f64,
+    windows: usize,
+    seed: u64,
+) -> Vec<(String, f64)> {
     let mut controller = Controller::new(Goal::Throughput, Vec::new(), Policy::default(), 0);
-    let mut values = [0_u64, 0];
-    let mut kept = Vec::new();
-    for n in 0..70 {
-        let rate = match values {
-            [_, 0] => 1000.0,
-            [0, _] => 1500.0,
-            _ => 3000.0,
-        };
-        let at = f64::from(n + 1) * WINDOW;
-        let seen = Seen { rate, ..Seen::nothing(at, WINDOW) };
-        let open = |knob: usize, gain: f64| Candidate {
-            action: Action::set(format!("k{knob}"), 0, 1),
-            model: format!("model {knob}"),
-            gain,
-            why: String::new(),
-        };
+    let (mut values, mut kept, mut chance) = (vec![0_u64; expected.len()], Vec::new(), Chance::new(seed));
+    for n in 0..windows {
+        let at = (n + 1) as f64 * WINDOW;
+        let seen = Seen { rate: rate(&values, n, &mut chance), ..Seen::nothing(at, WINDOW) };
         let propose = || {
-            let all = [open(0, 0.9), open(1, 0.5)].into_iter().enumerate();
-            all.filter(|(knob, _)| values[*knob] == 0).map(|(_, candidate)| candidate).collect()
+            let open = expected.iter().enumerate().filter(|(knob, _)| values[*knob] == 0);
+            let candidate = |(knob, gain): (usize, &f64)| Candidate {
+                action: Action::set(format!("k{knob}"), 0, 1),
+                model: format!("model {knob}"),
+                gain: *gain,
+                why: String::new(),
+            };
+            open.map(candidate).collect()
         };
-        let order = controller.step(&seen, propose);
-        let (action, is_new) = match order {
+        let (action, is_new) = match controller.step(&seen, propose) {
             Order::Wait => continue,
             Order::Try(action) => (action, true),
             Order::Keep(action) => {
@@ -226,10 +224,68 @@ fn what_failed_before_a_change_is_tried_again_soon_after_it() {
             Order::Former(action) | Order::Undo(action) => (action, false),
         };
         let change = &action.changes[0];
-        values[usize::from(change.knob.name() == "k1")] = if is_new { change.to } else { change.from };
+        let knob: usize = change.knob.name()[1..].parse().expect("a number");
+        values[knob] = if is_new { change.to } else { change.from };
     }
+    kept
+}
+
+/// A mapping that gains nothing while a limit holds the run back is tried again as soon as the limit is raised, and
+/// not only after the ten seconds for which a failed action rests.
+#[test]
+fn what_failed_before_a_change_is_tried_again_soon_after_it() {
+    let rate = |values: &[u64]| match values {
+        [_, 0] => 1000.0,
+        [0, _] => 1500.0,
+        _ => 3000.0,
+    };
+    let kept = knobs(&[0.9, 0.5], |values, _, _| rate(values), 70, 0);
     assert_eq!(kept.len(), 2, "{kept:?}");
     assert!(kept[0].0 == "k1" && kept[1].1 < kept[0].1 + 5.0, "{kept:?}");
+}
+
+/// A trial that gains a little goes on for longer than others, but not while something else promises more.
+#[test]
+fn a_trial_without_a_clear_result_gives_way_to_what_promises_more() {
+    let early = (0..40).filter(|&seed| {
+        let rate = |values: &[u64], _, chance: &mut Chance| {
+            let gained =
+                if values[0] == 1 { 1030.0 } else { 1000.0 } * if values[1] == 1 { 1.5 } else { 1.0 };
+            gained * (1.0 + 0.16 * (chance.uniform() - 0.5))
+        };
+        let kept = knobs(&[0.3, 0.2], rate, 60, seed);
+        kept.iter().any(|(knob, at)| knob == "k1" && *at < 8.0)
+    });
+    let early = early.count();
+    assert!(early >= 34, "{early} of 40");
+}
+
+/// Where windows scatter by 25 %, a pair that is 30 % worse shows little: the trial goes on, and finds the gain.
+#[test]
+fn a_bad_pair_in_a_run_that_scatters_does_not_end_a_trial() {
+    let found = (0..100).filter(|&seed| {
+        let rate = |values: &[u64], _, chance: &mut Chance| {
+            let gained = if values[0] == 1 { 1350.0 } else { 1000.0 };
+            gained * (1.0 + 0.5 * (chance.uniform() - 0.5))
+        };
+        knobs(&[0.3], rate, 60, seed).len() == 1
+    });
+    let found = found.count();
+    assert!(found >= 90, "{found} of 100");
+}
+
+/// One disturbed window of twelve neither ends a trial nor hides what it gains.
+#[test]
+fn a_disturbed_window_does_not_end_a_trial() {
+    let found = (0..40).filter(|&seed| {
+        let rate = |values: &[u64], n: usize, chance: &mut Chance| {
+            let disturbed = if n % 12 == 8 { 0.55 } else { 1.0 + 0.04 * (chance.uniform() - 0.5) };
+            if values[0] == 1 { 1400.0 * disturbed } else { 1000.0 * disturbed }
+        };
+        knobs(&[0.3], rate, 18, seed).len() == 1
+    });
+    let found = found.count();
+    assert!(found >= 36, "{found} of 40");
 }
 
 /// A larger limit lets in work that is still done for a while after the former limit came back. This is the
@@ -394,7 +450,7 @@ fn a_trial_that_the_run_interrupted_is_repeated_soon() {
     }
     let at = |what: What| decisions.iter().find(|decision| decision.what == what).map(|decision| decision.at);
     let (back, kept) = (at(What::TakenBack).unwrap(), at(What::Kept).unwrap());
-    assert!(back < 2.5 && kept < back + 5.0, "{back} {kept}");
+    assert!(back < 3.0 && kept < back + 5.0, "{back} {kept}");
 }
 
 #[test]

@@ -12,6 +12,8 @@ const STABLE: usize = 3;
 const DELTA: f64 = 0.01;
 /// The least threshold of the sums, above which the regime has changed.
 const LAMBDA: f64 = 0.2;
+/// A greater loss is never taken for chance.
+const LOSS_MAX: f64 = 0.6;
 /// If at least this fraction of the work moves to other components, the regime has changed, whatever the
 /// score.
 const SHIFT: f64 = 0.25;
@@ -68,6 +70,11 @@ impl Regime {
     /// Whether a score is so far from the mean that it indicates another regime.
     pub(super) fn is_left_by(&self, score: f64) -> bool {
         self.count > 0 && (score.ln() - self.mean).abs() > LAMBDA.max(6.0 * self.scatter)
+    }
+
+    /// The loss from one window to another that hardly occurs by chance, as a fraction, by the scatter of the scores.
+    pub(super) fn loss_by_chance(&self) -> f64 {
+        (-(-4.0 * self.scatter).exp_m1()).min(LOSS_MAX)
     }
 
     /// Whether two scores deviate from the mean in the same direction.

@@ -11,6 +11,7 @@ use std::collections::HashMap;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
+use thalweg_attach::Guards;
 use thalweg_pack::{Change, Pack};
 use thalweg_space::mailbox::Mailbox;
 
@@ -75,8 +76,9 @@ pub struct Library<'l> {
     pub lasts: Option<Duration>,
     /// The points that the tuner must not change.
     pub pinned: Vec<String>,
-    /// Makes the command of a guard, which is a process that has to call [`thalweg_attach::guard`], with a lease
-    /// of at least five seconds or without one, and [`put_back`](super::put_back).
+    /// Makes the command of the guard of all processes, which is a process that has to call
+    /// [`thalweg_attach::guard`], with a lease of at least five seconds or without one, and
+    /// [`put_back`](super::put_back) for each process.
     pub guard: &'l dyn Fn() -> Option<Command>,
     /// Makes the command of a gatekeeper, which is a process that has to call
     /// [`hoster`](super::hoster()) with its input and its output.
@@ -106,6 +108,8 @@ struct Session<'l, 't> {
     report: &'t mut dyn FnMut(&LibraryProgress<'_>),
     begun: Instant,
     targets: Vec<Target>,
+    /// The guard of all targets.
+    guards: Option<Guards>,
     gates: Vec<Gate>,
     /// Processes that are not tuned, with their start times; they are not examined again.
     others: HashMap<i32, u64>,
@@ -153,6 +157,7 @@ pub fn tune_library(
         report,
         begun: Instant::now(),
         targets: Vec::new(),
+        guards: None,
         gates: Vec::new(),
         others: HashMap::new(),
         lengths: Default::default(),
@@ -294,11 +299,11 @@ impl Session<'_, '_> {
         changes
     }
 
-    /// Renews the leases of the processes' guards.
+    /// Renews the guard's lease.
     fn renew(&mut self) {
         if self.renewed.elapsed() >= RENEW_EVERY {
             self.renewed = Instant::now();
-            self.targets.iter_mut().for_each(Target::renew);
+            self.guards.iter().for_each(Guards::renew);
         }
     }
 
@@ -320,7 +325,13 @@ impl Session<'_, '_> {
             if self.others.get(&pid) == Some(&process.start) {
                 continue;
             }
-            match Target::open(pid, library.pack, (library.guard)()) {
+            let guards = match (&self.guards, (library.guard)()) {
+                (None, Some(command)) => Some(
+                    self.guards.insert(Guards::start(command).map_err(|error| error.to_string())?).clone(),
+                ),
+                (guards, _) => guards.clone(),
+            };
+            match Target::open(pid, library.pack, guards) {
                 Ok(target) => {
                     self.targets.push(target);
                     self.guard_gate(self.targets.len() - 1);

@@ -3,10 +3,9 @@
 
 use std::io::Read;
 use std::path::Path;
-use std::process::Command;
 use std::time::Duration;
 
-use thalweg_attach::{Argument, Attachment, Figures, Form, Function, Histogram, Options, Wish};
+use thalweg_attach::{Argument, Attachment, Figures, Form, Function, Guards, Histogram, Options, Wish};
 use thalweg_pack::{By, Call, Get, Kept, Pack, Point};
 use thalweg_space::Clock;
 
@@ -82,7 +81,7 @@ pub(super) struct Target {
 impl Target {
     /// Attaches to a process, if it uses the library in a version that the pack covers, and the library has
     /// the functions that the pack names.
-    pub(super) fn open(pid: i32, pack: &Pack, guard: Option<Command>) -> Result<Target, NoTarget> {
+    pub(super) fn open(pid: i32, pack: &Pack, guard: Option<Guards>) -> Result<Target, NoTarget> {
         let refused = |why: thalweg_attach::Error| NoTarget::Refused(why.to_string());
         let attachment = Attachment::open(pid, Options { guard, is_filtered: false }).map_err(refused)?;
         let module = identified(&attachment, pack)?;
@@ -161,11 +160,6 @@ impl Target {
     /// Whether the process still runs.
     pub(super) fn is_alive(&self) -> bool {
         self.attachment.is_alive()
-    }
-
-    /// Renews the lease of the process's guard.
-    pub(super) fn renew(&mut self) {
-        self.attachment.renew_lease();
     }
 
     /// Reads what was recorded of the calls.
@@ -452,7 +446,6 @@ impl Target {
             self.attachment.note("");
         } else if self.is_alive() {
             for point in 0..self.points.len() {
-                self.renew();
                 renew();
                 if let Err(why) = self.undo(pack, point) {
                     failed.push(format!("{} of process {}: {why}", pack.points[point].setting, self.pid));

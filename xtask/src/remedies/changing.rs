@@ -205,7 +205,10 @@ fn run(bench: &Bench, change: Change, is_tuned: bool) -> Result<Ran> {
     let (mut tuner, mut offset) = (None, 0.0);
     if is_tuned {
         let saved = bench.folder.join("tuned.settings");
-        tuner = Some(start_tuner(&bench.program, &space, &saved, "throughput").context("could not start thalweg tune")?);
+        tuner = Some(
+            start_tuner(&bench.program, &space, &saved, "throughput")
+                .context("could not start thalweg tune")?,
+        );
         offset = begun.elapsed().as_secs_f64();
     }
     let ends = follow(&mut child, begun, change, &series);

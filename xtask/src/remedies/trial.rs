@@ -180,9 +180,7 @@ impl Bench {
     pub(super) fn command(&self, case: &Case, size: Size, input: &str) -> Command {
         let mut command = Command::new(&self.program);
         command.current_dir(&self.folder).env("THALWEG_SPACES", &self.folder).env_remove("THALWEG_SESSION");
-        command
-            .args(["run", "network.snet", "--allow-exec", "--input", input, "--boxes"])
-            .arg(&self.boxes);
+        command.args(["run", "network.snet", "--allow-exec", "--input", input, "--boxes"]).arg(&self.boxes);
         command.args(["--workers", &case.workers.to_string()]);
         for (option, value) in
             [("--capacity", case.capacity), ("--quantum", case.quantum), ("--unfinished", case.unfinished)]

@@ -235,7 +235,8 @@ fn measure(bench: &Bench, journal: &mut Journal, seed: u64, start: &Start) -> Re
         Ok(json!({ "records": size.records, "rate": size.rate }))
     })?;
     let Some(size) = size_of(&sized) else { return Ok(None) };
-    let lasting = |seconds: f64, most| Size { records: ((size.rate * seconds) as u64).clamp(200, most), ..size };
+    let lasting =
+        |seconds: f64, most| Size { records: ((size.rate * seconds) as u64).clamp(200, most), ..size };
     let (shorter, long) = (lasting(UNTOUCHED_S, 2_500_000), lasting(TUNED_S, 5_000_000));
     let (shorter_records, long_records) = (shorter.records as f64, long.records as f64);
     let untouched =
@@ -358,9 +359,10 @@ pub(super) fn run(bench: &Bench, case: &Case, size: Size, beside: Beside<'_>) ->
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
     let mut child = command.spawn().context("could not start thalweg")?;
     let tuner = match beside {
-        Beside::Tuner(file) => {
-            Some(start_tuner(&bench.program, &space, file, "throughput").context("could not start thalweg tune")?)
-        }
+        Beside::Tuner(file) => Some(
+            start_tuner(&bench.program, &space, file, "throughput")
+                .context("could not start thalweg tune")?,
+        ),
         _ => None,
     };
     let stderr = super::trial::stderr_of(&mut child, PATIENCE);

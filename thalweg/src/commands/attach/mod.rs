@@ -14,11 +14,11 @@ mod wishes;
 
 use std::os::unix::process::CommandExt as _;
 use std::process::{Child, Command, Stdio};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use thalweg_attach::{Attachment, Function, Identity, Options};
+use thalweg_attach::{Attachment, Function, Guarded, Guards, Options};
 use thalweg_host::amount::time;
 
 use self::children::Children;
@@ -228,8 +228,9 @@ pub(crate) struct Functions {
 /// The arguments of the guard, which only this program starts.
 #[derive(clap::Args)]
 pub(crate) struct Guard {
-    pid: i32,
-    start: u64,
+    /// The process that attaches, and has started the guard.
+    #[arg(long)]
+    of: i32,
     /// The lease in milliseconds.
     #[arg(long)]
     lease: Option<u64>,
@@ -276,14 +277,15 @@ pub(crate) fn main(arguments: &Arguments, terminal: Terminal) -> Result<(), Fail
 /// The command of a guard, with the time after which it kills this process unless the process renews its lease.
 pub(crate) fn guard_command(lease: Option<Duration>) -> Option<Command> {
     let mut guard = Command::new(std::env::current_exe().ok()?);
-    guard.arg("attach-guard").stderr(Stdio::null());
+    guard.args(["attach-guard", &format!("--of={}", std::process::id())]).stderr(Stdio::null());
     guard.args(lease.map(|lease| format!("--lease={}", lease.as_millis())));
     Some(guard)
 }
 
 fn open(pid: i32, is_filtered: bool) -> Result<Attachment, Failure> {
     let guard = guard_command(None).ok_or_else(|| Failure::Usage("cannot find this program".to_owned()))?;
-    Attachment::open(pid, Options { guard: Some(guard), is_filtered }).map_err(Failure::usage)
+    let guard = Some(Guards::start(guard).map_err(Failure::usage)?);
+    Attachment::open(pid, Options { guard, is_filtered }).map_err(Failure::usage)
 }
 
 /// Starts a program, and waits until it runs with its libraries.
@@ -754,10 +756,16 @@ pub(crate) fn functions(arguments: &Functions, terminal: Terminal) -> Result<(),
 
 /// Waits until the attaching process has ended, and undoes the changes that it has left.
 pub(crate) fn guard(arguments: &Guard) -> Result<(), Failure> {
-    let target = Identity { pid: arguments.pid, start: arguments.start };
     let lease = arguments.lease.map(Duration::from_millis);
-    let guarded = thalweg_attach::guard(target, std::io::stdin(), lease).map_err(Failure::usage)?;
-    let called = thalweg_tune::library::put_back(target.pid, &guarded.note);
-    undone::by_guard(target.pid, &guarded, called.is_ok());
-    called.map(|_| ()).map_err(Failure::Usage)
+    let failed = Mutex::new(None);
+    let undone = |guarded: &Guarded| {
+        let called = thalweg_tune::library::put_back(guarded.target.pid, &guarded.note);
+        undone::by_guard(guarded.target.pid, guarded, called.is_ok());
+        if let Err(why) = called {
+            *failed.lock().unwrap_or_else(PoisonError::into_inner) = Some(why);
+        }
+    };
+    thalweg_attach::guard(arguments.of, std::io::stdin(), lease, &undone).map_err(Failure::usage)?;
+    let failed = failed.into_inner().unwrap_or_else(PoisonError::into_inner);
+    failed.map_or(Ok(()), |why| Err(Failure::Usage(why)))
 }
