@@ -312,17 +312,18 @@ impl Sort<'_> {
         let iterations = (WHOLE * self.seconds * 1e6 / iteration_us).ceil().max(10.0) as usize;
         println!("The time of {iterations} iterations in s, from the start of the program to its end.\n");
         println!(
-            "| setting of the program | alone | beside a tuner | beside a tuner over alone (goal 1.01 or less) | kept | the first after |"
+            "| setting of the program | alone | beside a tuner | beside a tuner over alone (goal 1.01 or less) | processor time of the tuner | kept | the first after |"
         );
-        println!("|---|---|---|---|---|---|");
+        println!("|---|---|---|---|---|---|---|");
         for setting in settings {
             let (mut alone, mut beside, mut kept) = (Vec::new(), Vec::new(), Vec::new());
-            let mut firsts = Vec::new();
+            let (mut firsts, mut spent) = (Vec::new(), 0.0);
             for pair in 0..WHOLE_PAIRS {
                 let mut both = [Beside::Nobody, Beside::Tuner];
                 both.rotate_left(pair % 2);
                 for of in both {
-                    let (took, changes) = self.whole(*setting, of, iterations)?;
+                    let (took, changes, of_tuner) = self.whole(*setting, of, iterations)?;
+                    spent += of_tuner;
                     if of == Beside::Tuner {
                         beside.push(took);
                         kept.push(changes.len());
@@ -337,12 +338,13 @@ impl Sort<'_> {
             ratios.sort_by(f64::total_cmp);
             let middle = |values: Vec<f64>| median(values).context("a time");
             println!(
-                "| {setting} | {:.2} | {:.2} | {:.3} ({:.3} to {:.3}) | {} changes | {} |",
+                "| {setting} | {:.2} | {:.2} | {:.3} ({:.3} to {:.3}) | {:.0} ms | {} changes | {} |",
                 middle(alone)?,
                 middle(beside)?,
                 ratios[WHOLE_PAIRS / 2],
                 ratios[0],
                 ratios[WHOLE_PAIRS - 1],
+                1e3 * spent / WHOLE_PAIRS as f64,
                 kept.iter().map(usize::to_string).collect::<Vec<_>>().join(", "),
                 firsts.iter().map(|at| format!("{at:.1} s")).collect::<Vec<_>>().join(", "),
             );
@@ -350,9 +352,9 @@ impl Sort<'_> {
         Ok(())
     }
 
-    /// The time of a whole run in seconds, and the changes that a tuner kept in it. The tuner starts as soon as all
-    /// processes of the run have started.
-    fn whole(&self, setting: Setting, beside: Beside, iterations: usize) -> Result<(f64, Vec<Kept>)> {
+    /// The time of a whole run in seconds, the changes that a tuner kept in it, and the processor time in seconds of
+    /// the tuner and its helpers. The tuner starts as soon as all processes of the run have started.
+    fn whole(&self, setting: Setting, beside: Beside, iterations: usize) -> Result<(f64, Vec<Kept>, f64)> {
         let expected = self.seconds * WHOLE;
         let mut command = self.command(setting, expected, iterations);
         let shown = process::shown(&command);
@@ -375,9 +377,10 @@ impl Sort<'_> {
         if !status.success() || !is_right {
             bail!("`{shown}` failed with {setting}: {status}");
         }
+        let before = process::children_s()?;
         // The tuner ends when all processes have ended.
         let kept = tuner.map(|tuner| kept_at_end(tuner, false)).transpose()?.unwrap_or_default();
-        Ok((took, kept))
+        Ok((took, kept, process::children_s()? - before))
     }
 
     /// Sorts with a setting, first for `before` seconds that do not count.
