@@ -65,7 +65,7 @@ impl Core {
             return Relayed::Not;
         }
         let writes = to.written_since();
-        if self.tasks.ready.is_empty()
+        if self.own_tasks().ready.is_empty()
             && writes > 0
             && from.taken_since() == writes
             && let Some(reader) = to.publish_to_reader_here(self.me)
@@ -118,7 +118,7 @@ impl Core {
     pub(super) fn queue_next(&mut self, next: Next) {
         self.task = Current::NONE;
         // SAFETY: a ready task is alive, and this is its thread.
-        self.tasks.ready.push_front(unsafe { next.task.as_ref() });
+        self.tasks().ready.push_front(unsafe { next.task.as_ref() });
     }
 
     /// Begins the dispatch of a task that is next: the messages that woke it can be read without a look for

@@ -201,7 +201,11 @@ impl<T: Send + 'static> Inputs<T> {
 /// Arms a port; returns true if, in the meantime, its stream has got a message or has ended.
 fn arm(core: NonNull<Core>, ring: &Ring) -> bool {
     // SAFETY: the context's core outlives the context, and no other reference to the core is held.
-    let me = unsafe { core.as_ref() }.me;
+    let me = unsafe {
+        let core = &mut *core.as_ptr();
+        core.take_tasks_back();
+        core.me
+    };
     ring.wait_for_messages(me, PORT_WAITS) == Wait::Ready
 }
 

@@ -137,6 +137,7 @@ impl Core {
         unsafe { cell.embody(body) };
         // SAFETY: this is the thread's own core; adopting runs no user's code.
         let core = unsafe { &mut *core.as_ptr() };
+        core.take_tasks_back();
         core.telemetry.task_made(cell, worker == core.worker);
         if worker == core.worker {
             core.adopt_new(task);
