@@ -52,7 +52,7 @@ pub(crate) struct Adopted {
     /// The capacity of streams for which the network states none.
     pub(crate) capacity: u64,
     pub(super) by_demand: bool,
-    /// Whether a dispatch may end by [`Core::relay`]: nothing is measured, and ready tasks are not ordered.
+    /// Whether a dispatch may end by [`Core::relay`]: ready tasks are not ordered.
     pub(super) relays: bool,
 }
 
@@ -194,7 +194,7 @@ impl Core {
         self.adopted.unfinished = self.shared.tuning.unfinished(&mut self.telemetry);
         self.adopted.capacity = self.shared.tuning.settings.capacity.load();
         self.adopted.by_demand = self.shared.tuning.by_demand(&mut self.telemetry);
-        self.adopted.relays = !self.telemetry.measures() && !self.adopted.by_demand;
+        self.adopted.relays = !self.adopted.by_demand;
         self.shared.adopt_workers();
         // A task with a thread of its own needs no reading here, because it reads the clock when it resumes.
         if self.telemetry.lags() && self.worker != FOREIGN {
