@@ -45,10 +45,7 @@ impl Core {
             core.telemetry.dispatch_begins(cell);
             (core.begin_budget(cell), core.telemetry.is_full())
         };
-        let stopped = run_body(core, cell, budget.messages, full);
-        // SAFETY: this is the thread's own core; the reference ends with the line.
-        unsafe { &mut *core.as_ptr() }.take_tasks_back();
-        let outcome = match stopped {
+        let outcome = match run_body(core, cell, budget.messages, full) {
             Ok(Stop::Ended) => Ok(()),
             Ok(stop) => {
                 // SAFETY: this is the thread's own core; no user's code runs while it is borrowed.
@@ -62,7 +59,11 @@ impl Core {
                     Err(reason) => Err(Fault::found(reason)),
                 }
             }
-            Err(panic) => Err(Fault::panicked(&*panic)),
+            Err(panic) => {
+                // SAFETY: this is the thread's own core; the reference ends with the line.
+                unsafe { &mut *core.as_ptr() }.take_tasks_back();
+                Err(Fault::panicked(&*panic))
+            }
         };
         // SAFETY: this is the thread's own core; the reference ends with the line.
         unsafe { &mut *core.as_ptr() }.take_back_handed();
@@ -207,6 +208,7 @@ impl Core {
     }
 }
 
+/// Calls the task, while the worker lends its other tasks; after a panic the caller takes them back.
 #[inline]
 fn run_body(core: NonNull<Core>, task: &TaskCell, messages: usize, full: bool) -> thread::Result<Stop> {
     catch_unwind(AssertUnwindSafe(|| {
@@ -219,6 +221,9 @@ fn run_body(core: NonNull<Core>, task: &TaskCell, messages: usize, full: bool) -
         // SAFETY: this is the thread's own core.
         unsafe { core.as_ref() }.lend_tasks();
         // SAFETY: this is the task's own thread, and no other call to its body is under way.
-        unsafe { task.run_body(&mut cx) }
+        let stop = unsafe { task.run_body(&mut cx) };
+        // SAFETY: this is the thread's own core; the reference ends with the line.
+        unsafe { &mut *core.as_ptr() }.take_tasks_back();
+        stop
     }))
 }

@@ -71,8 +71,8 @@ impl<T> Lent<T> {
     /// owner calls this.
     #[inline(always)]
     pub(crate) fn take_back(&self) -> bool {
-        let turn = self.turn.load(Ordering::Relaxed);
-        self.turn.store(turn + (turn & 1), Ordering::Relaxed);
+        // Odd numbers go up by one, and even ones by two.
+        self.turn.store((self.turn.load(Ordering::Relaxed) | 1) + 1, Ordering::Relaxed);
         barrier_for_owner();
         self.is_wanted.load(Ordering::Relaxed) && self.take_back_wanted()
     }
