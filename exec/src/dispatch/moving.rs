@@ -2,7 +2,6 @@
 //! with other workers.
 
 use std::ptr::NonNull;
-use std::time::Duration;
 
 use crate::ring::NOBODY;
 use crate::task::cell::TaskCell;
@@ -60,8 +59,8 @@ pub(crate) struct Watch {
     pub(crate) seen: Vec<Seen>,
     /// For how long, in ticks, a call must last before tasks are taken from behind it; 0: never.
     pub(crate) after: u64,
-    /// The time until the next look but one; whether the last look was to see which calls go on.
-    pub(crate) pause: Duration,
+    /// The time, in ticks, until the next look but one; whether the last look was to see which calls go on.
+    pub(crate) pause: u64,
     pub(crate) looked_just_now: bool,
 }
 

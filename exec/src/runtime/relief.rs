@@ -10,7 +10,7 @@
 //! itself, before it publishes anything or looks at another task. Until then its code only moves the positions
 //! of the running task's own ends, which is the same for a task at the other end on another thread.
 //!
-//! While another worker works, a worker that waits wakes at intervals of up to [`LOOK_MAX`]. While all others
+//! While another worker works, a worker that waits wakes at intervals of up to four times as long. While all others
 //! sleep it sleeps for good, and another worker wakes it after its first long dispatch.
 
 use std::ptr::NonNull;
@@ -26,9 +26,9 @@ use crate::task::inbox::Pushed;
 use crate::telemetry::Share;
 use crate::wake::ready::Tasks;
 
-/// The shortest and the longest pause of a worker that waits, while another one works.
-const LOOK_MIN: Duration = Duration::from_micros(500);
-const LOOK_MAX: Duration = Duration::from_millis(4);
+/// The longest pause of a worker that waits, while another one works, in halves of the time after which a call is
+/// long; the first pause is one half.
+const PAUSE_MAX: u64 = 8;
 /// A dispatch that is shorter, in nanoseconds, is never long, whatever the setting.
 const SHORT_NS: u64 = 100_000;
 /// The most tasks that a worker takes at once.
@@ -60,7 +60,7 @@ impl Core {
             && self.me != NO_TOKEN;
         let after = if may { self.shared.tuning.steal_after_ticks(&mut self.telemetry) } else { 0 };
         self.watch.after = after;
-        self.watch.pause = LOOK_MIN;
+        self.watch.pause = after / 2;
     }
 
     /// Looks whether another worker has been in one call for long, and may have ready tasks.
@@ -96,12 +96,16 @@ impl Core {
         // Two looks show that a call is long: the second one follows as soon as the call would be.
         if is_new && !self.watch.looked_just_now {
             self.watch.looked_just_now = true;
-            return Look::Again(Duration::from_nanos(self.shared.clock.ticks_to_ns(self.watch.after)));
+            return Look::Again(self.lasting(self.watch.after));
         }
         self.watch.looked_just_now = false;
         let pause = self.watch.pause;
-        self.watch.pause = (pause * 2).min(LOOK_MAX);
-        Look::Again(pause)
+        self.watch.pause = (pause * 2).min(self.watch.after / 2 * PAUSE_MAX);
+        Look::Again(self.lasting(pause))
+    }
+
+    fn lasting(&self, ticks: u64) -> Duration {
+        Duration::from_nanos(self.shared.clock.ticks_to_ns(ticks))
     }
 
     /// Takes tasks that are ready on a worker that is in a long call.
