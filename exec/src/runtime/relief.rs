@@ -244,11 +244,17 @@ impl Core {
 /// Whether a task that was woken while it slept has something to do. A task to which messages may be handed on
 /// (`dispatch/handing.rs`) waits for the next message of a stream that is empty.
 fn goes_on(task: &TaskCell) -> bool {
-    let _asking = lock(&task.home.asking);
-    if task.has_rare() || task.waits_for.get() != Share::InputWait {
+    if task.waits_for.get() != Share::InputWait {
         return true;
     }
+    let _asking = lock(&task.home.asking);
+    let (mut waits, mut goes_on) = (false, false);
     // SAFETY: the task's thread lends the task to this one, and the lock is held.
-    unsafe { task.first_wait() }
-        .is_none_or(|ring| ring.writing.closed.load(Ordering::Acquire) != 0 || ring.look_for_messages() > 0)
+    unsafe {
+        task.each_wait(|ring| {
+            waits = true;
+            goes_on |= ring.writing.closed.load(Ordering::Acquire) != 0 || ring.look_for_messages() > 0;
+        });
+    }
+    goes_on || !waits
 }
