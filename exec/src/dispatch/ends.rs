@@ -62,7 +62,7 @@ impl Core {
 
     /// Gives a stream's writing end to a task that does not run yet.
     pub(crate) fn attach_writer(&mut self, ring: NonNull<Ring>, task: &TaskCell) {
-        self.take_tasks_back();
+        debug_assert!(self.lent.lent_since().is_none());
         self.finish_with(ring, true);
         // SAFETY: the end that is attached holds a reference to the ring.
         let ring = unsafe { ring.as_ref() };
@@ -76,7 +76,7 @@ impl Core {
 
     /// Gives a stream's reading end to a task that does not run yet.
     pub(crate) fn attach_reader(&mut self, ring: NonNull<Ring>, task: &TaskCell) {
-        self.take_tasks_back();
+        debug_assert!(self.lent.lent_since().is_none());
         self.finish_with(ring, false);
         // SAFETY: the end that is attached holds a reference to the ring.
         let ring = unsafe { ring.as_ref() };
@@ -167,7 +167,7 @@ impl Core {
     }
 
     pub(super) fn close(&mut self, ring: &Ring) {
-        self.take_tasks_back();
+        debug_assert!(self.lent.lent_since().is_none());
         let waits = ring.end_writing(self.me, self.worker);
         if waits != AWAKE {
             self.wake_reader(ring, waits, Cause::End);
@@ -177,7 +177,7 @@ impl Core {
     }
 
     pub(super) fn leave(&mut self, ring: &Ring) {
-        self.take_tasks_back();
+        debug_assert!(self.lent.lent_since().is_none());
         let waits = ring.end_reading(self.me, self.worker);
         if waits != AWAKE {
             self.wake_writer(ring, waits, Cause::End);
@@ -214,7 +214,11 @@ pub(crate) fn close_writer(ring: NonNull<Ring>) {
     let r = unsafe { ring.as_ref() };
     match core::current() {
         // SAFETY: this is the thread's own core, to which no other reference is held now.
-        Some(core) => unsafe { &mut *core.as_ptr() }.close(r),
+        Some(core) => unsafe {
+            let core = &mut *core.as_ptr();
+            core.take_tasks_back();
+            core.close(r);
+        },
         None => {
             let waits = r.end_writing(NO_TOKEN, FOREIGN);
             // SAFETY: this thread is in the writer's section, so the visible reference is not given up.
@@ -243,6 +247,7 @@ pub(crate) fn leave_reader(ring: NonNull<Ring>) {
         // SAFETY: this is the thread's own core, to which no other reference is held now.
         Some(core) => unsafe {
             let core = &mut *core.as_ptr();
+            core.take_tasks_back();
             core.leave(r);
             core.shared.home.admission.drop_unread(r.discarded());
         },

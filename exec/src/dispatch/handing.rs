@@ -191,8 +191,8 @@ impl Core {
                 Core::end(core, task, Err(Fault::panicked(&*panic)));
                 return None;
             }
-            // SAFETY: this is the thread's own core; no user's code runs while it is borrowed.
             Ok(_) => {
+                // SAFETY: this is the thread's own core; no user's code runs while it is borrowed.
                 if unsafe { &mut *core.as_ptr() }.rests(cell, from, (passed, left)) {
                     left_over.push(task);
                 }

@@ -171,7 +171,9 @@ impl Context<'_> {
     /// the stream registers the task, too.
     pub fn attach_output<T: Send + 'static>(&mut self, out: &mut Out<T>) {
         // SAFETY: the context's core outlives the context, and no other reference to the core is held.
-        unsafe { self.core().as_mut() }.attach_writer(out.ring_pointer(), self.task.get())
+        let core = unsafe { self.core().as_mut() };
+        core.take_tasks_back();
+        core.attach_writer(out.ring_pointer(), self.task.get());
     }
 
     /// Records that the message just pushed on `out` descends from the message popped last, in this or a

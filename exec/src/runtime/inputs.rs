@@ -185,7 +185,10 @@ impl<T: Send + 'static> Inputs<T> {
         let (Some(Some(input)), Some((_, group))) = (self.ports.get(index), self.bound) else { return };
         let ring = input.ring_pointer();
         // SAFETY: the core outlives this call, and no other reference to it is held.
-        unsafe { core.as_mut() }.attach_reader(ring, task);
+        unsafe {
+            core.as_mut().take_tasks_back();
+            core.as_mut().attach_reader(ring, task);
+        }
         let r = input.ring();
         r.enroll(group, index as u32);
         r.refs.fetch_add(1, Ordering::Relaxed);
