@@ -26,6 +26,7 @@
 //! | the swap of `wake_elsewhere` | moved task, given-away reader |
 //! | the fence of `Admission::count`, of `Admission::hold` | held source, message read |
 //! | in `Admission::falls_asleep` the look for held sources | held source, all sleep |
+//! | the barrier of `Lent::take_back`, of `Lent::borrow`; release of `Lent::lend` | lent value |
 
 use std::ptr::NonNull;
 use std::sync::Arc;

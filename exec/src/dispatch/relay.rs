@@ -65,27 +65,41 @@ impl Core {
             return Relayed::Not;
         }
         let writes = to.written_since();
-        let (is_direct, measures) = (
-            self.own_tasks().ready.is_empty() && writes > 0 && from.taken_since() == writes,
-            self.telemetry.measures(),
-        );
-        if measures && !(is_direct && self.measure_relay(task, (from, to), writes)) {
-            return Relayed::Not;
+        let is_direct = self.own_tasks().ready.is_empty() && writes > 0 && from.taken_since() == writes;
+        if self.telemetry.measures() {
+            return if is_direct { self.relay_measured(task, (from, to, by), writes) } else { Relayed::Not };
         }
         if is_direct && let Some(reader) = to.publish_to_reader_here(self.me) {
-            if !measures {
-                count_relay(task, writes);
-            }
+            count_relay(task, writes);
             return self.relay_to(task, (from, to, by), reader);
         }
-        self.publish_relay(task, (from, to), measures);
+        self.publish_relay(task, (from, to), false);
         Relayed::Done
+    }
+
+    /// Ends the current task's dispatch, which read from one stream the last messages, and wrote as many to another,
+    /// as [`Core::relay`] does, in a mode in which dispatches are measured.
+    #[inline(never)]
+    fn relay_measured(
+        &mut self,
+        task: &TaskCell,
+        (from, to, by): (&Ring, &Ring, NonNull<Ring>),
+        writes: usize,
+    ) -> Relayed {
+        if !self.measure_relay(task, (from, to), writes) {
+            return Relayed::Not;
+        }
+        let Some(reader) = to.publish_to_reader_here(self.me) else {
+            self.publish_relay(task, (from, to), true);
+            return Relayed::Done;
+        };
+        self.relay_to(task, (from, to, by), reader)
     }
 
     /// Counts and records the current task's dispatch, which read from one stream the last messages, and wrote as
     /// many to another, whose reader waits for them on this thread. Returns false, and does nothing, if the dispatch
     /// is not recorded as shortly as that.
-    #[inline(never)]
+    #[inline]
     fn measure_relay(&mut self, task: &TaskCell, (from, to): (&Ring, &Ring), writes: usize) -> bool {
         if !to.is_awaited_here(self.me) || !to.telemetry.no_sizes_are_due(to.writing.pushed.get()) {
             return false;
