@@ -215,7 +215,7 @@ impl Task for Writer {
                 return Stop::OutputFull;
             }
             self.next += 1;
-            if self.next % 3 == 0 {
+            if self.next.is_multiple_of(3) {
                 return Stop::QuantumSpent;
             }
         }
