@@ -13,6 +13,7 @@
 //! and has more than one ready task gives the hungry worker a task for good: if possible a task that
 //! exchanges messages with the hungry worker's tasks, so that neighbours stay together. A task that comes
 //! straight back makes the worker that gave it more patient, so balanced workers do not disturb each other.
+//! (Tasks that are ready behind a long call are taken by the worker that waits: see `relief`.)
 
 use std::collections::HashMap;
 use std::ptr::NonNull;
