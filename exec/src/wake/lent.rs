@@ -35,8 +35,8 @@ pub(crate) struct Lent<T> {
 // SAFETY: the owner uses the value only while it is not lent, and others only under the lock while it is lent and
 // cannot be taken back.
 unsafe impl<T> Sync for Lent<T> {}
-// SAFETY: the value is made before its owner's thread runs, and dropped after it; its parts belong to whoever
-// owns the value.
+// SAFETY: the value is made before its owner's thread runs, and dropped after that thread has ended; a thread that
+// borrows the value leaves nothing of its own in it.
 unsafe impl<T> Send for Lent<T> {}
 
 impl<T: Default> Default for Lent<T> {
