@@ -89,7 +89,7 @@ pub(crate) fn random_boxes(signatures: &[(String, usize, Vec<usize>)]) -> Boxes 
 /// Makes some calls of boxes long, so that other workers take tasks from behind them.
 fn linger() {
     static CALLS: AtomicU64 = AtomicU64::new(0);
-    if CALLS.fetch_add(1, Ordering::Relaxed) % 32 == 0 {
+    if CALLS.fetch_add(1, Ordering::Relaxed).is_multiple_of(32) {
         let began = Instant::now();
         while began.elapsed() < Duration::from_micros(150) {
             std::hint::spin_loop();
