@@ -26,6 +26,7 @@
 //! | the swap of `wake_elsewhere` | moved task, given-away reader |
 //! | the fence of `Admission::count`, of `Admission::hold` | held source, message read |
 //! | in `Admission::falls_asleep` the look for held sources | held source, all sleep |
+//! | the barrier of `Lent::take_back`, of `Lent::borrow`; release of `Lent::lend` | lent value |
 
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -45,6 +46,7 @@ use crate::task::cell::{Kind, Ring, State, TaskCell};
 use crate::task::inbox::Pushed;
 use crate::task::spec::{TaskId, TaskSpec};
 use crate::telemetry::StreamTelemetry;
+use crate::wake::lent::Lent;
 use crate::wake::{hold, wake_from_outside};
 
 fn model(work: impl Fn() + Send + Sync + 'static) {
@@ -108,7 +110,8 @@ fn shared() -> Arc<Shared> {
 /// Puts a worker to sleep as its thread does.
 fn sleep(shared: &Shared, worker: usize) {
     let letters = &shared.post.of_worker[worker];
-    shared.home.inboxes[worker].sleep(|| shared.stop.load(Ordering::SeqCst) || !letters.is_empty_for_sure());
+    shared.home.inboxes[worker]
+        .sleep(None, || shared.stop.load(Ordering::SeqCst) || !letters.is_empty_for_sure());
 }
 
 fn task(shared: &Arc<Shared>) -> Both<TaskCell> {
@@ -786,5 +789,37 @@ fn loom_stack_of_ready_ports_loses_none() {
             TaskCell::release(task.0.as_ptr());
         }
         [first, second].into_iter().for_each(give_up);
+    });
+}
+
+/// A value that is lent is used by one thread at a time, and its owner learns of every change before it uses the
+/// value again.
+#[test]
+fn loom_lent_value_is_used_by_one_thread_at_a_time() {
+    model(|| {
+        let lent = Arc::new(Lent::new(loom::cell::UnsafeCell::new(0)));
+        let borrowers = [(); 2].map(|()| {
+            let lent = lent.clone();
+            thread::spawn(move || {
+                let Some(turn) = lent.lent_since() else { return false };
+                // SAFETY: loom checks that no other thread uses the value.
+                lent.borrow(turn, |value| value.with_mut(|value| unsafe { *value += 1 }) == ())
+            })
+        });
+        // SAFETY: the value is not lent when this is called; loom checks that no other thread uses it.
+        let look = || unsafe { &*lent.value() }.with(|value| unsafe { *value });
+        let (mut before, mut told) = (look(), 0);
+        for _ in 0..2 {
+            lent.lend();
+            thread::yield_now();
+            let is_changed = lent.take_back();
+            let now = look();
+            assert_eq!(is_changed, now != before);
+            told += now - before;
+            before = now;
+        }
+        let changes = borrowers.map(|borrower| borrower.join().unwrap());
+        assert_eq!(changes.into_iter().filter(|changed| *changed).count(), told);
+        assert_eq!(look(), told);
     });
 }

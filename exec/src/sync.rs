@@ -58,6 +58,24 @@ pub(crate) fn barrier() {
     }
 }
 
+/// What the owner's side of a lent value (`wake/lent.rs`) needs between its store and its load: only that the
+/// compiler keeps their order, because the other side lets the kernel make the barrier.
+#[inline(always)]
+pub(crate) fn barrier_for_owner() {
+    #[cfg(not(loom))]
+    std::sync::atomic::compiler_fence(Ordering::SeqCst);
+    #[cfg(loom)]
+    fence(Ordering::SeqCst);
+}
+
+/// Makes every thread of the process pass a full barrier (Linux's `membarrier`).
+pub(crate) fn barrier_everywhere() {
+    #[cfg(not(loom))]
+    crate::affinity::barrier_everywhere();
+    #[cfg(loom)]
+    fence(Ordering::SeqCst);
+}
+
 /// Fetches a cache line in the exclusive state, for writing. A thread that reads the line before it writes
 /// would fetch the line twice.
 #[inline(always)]

@@ -158,14 +158,171 @@ fn a_message_that_goes_round_can_be_aborted() {
     drops.join().unwrap();
 }
 
-/// Each hop is a dispatch, a message read and a message written in the tasks' counts.
+/// Calls `hook` with its number and the lap at each message, which counts its hops up to `last`.
+struct Lap {
+    input: In<u64>,
+    output: Out<u64>,
+    begins: bool,
+    number: usize,
+    tasks: u64,
+    last: u64,
+    hook: Arc<dyn Fn(usize, u64) + Send + Sync>,
+}
+
+impl Task for Lap {
+    fn attach(&mut self, ports: &mut Ports<'_>) {
+        ports.input(&mut self.input);
+        ports.output(&mut self.output);
+    }
+
+    fn run(&mut self, cx: &mut Context<'_>) -> Stop {
+        if std::mem::take(&mut self.begins) {
+            self.output.push(cx, 0).expect("an empty stream has room");
+        }
+        for _ in 0..cx.quantum() {
+            match self.input.pop(cx) {
+                Some(hops) if hops == self.last => return Stop::Ended,
+                Some(hops) => {
+                    (self.hook)(self.number, hops / self.tasks);
+                    self.output.push(cx, hops + 1).expect("an empty stream has room");
+                }
+                None if self.input.ended() => return Stop::Ended,
+                None => return Stop::InputEmpty,
+            }
+        }
+        Stop::QuantumSpent
+    }
+}
+
+/// A ring of tasks on worker 0, through which a message makes so many laps.
+fn laps(
+    runtime: &Runtime,
+    tasks: usize,
+    laps: u64,
+    hook: impl Fn(usize, u64) + Send + Sync + 'static,
+) -> Vec<TaskId> {
+    let hook: Arc<dyn Fn(usize, u64) + Send + Sync> = Arc::new(hook);
+    let (first, mut input) = runtime.stream(StreamSpec::default());
+    let mut first = Some(first);
+    let spawned = (0..tasks).map(|number| {
+        let begins = number + 1 == tasks;
+        let (output, next) = runtime.stream(StreamSpec::default());
+        let output = if begins { first.take().expect("there is one last task") } else { output };
+        let input = std::mem::replace(&mut input, next);
+        let (tasks, last) = (tasks as u64, laps * tasks as u64);
+        let spec = TaskSpec { one_to_one: true, place: Placement::on_worker(0), ..TaskSpec::default() };
+        runtime.spawn(spec, Lap { input, output, begins, number, tasks, last, hook: hook.clone() })
+    });
+    spawned.collect()
+}
+
+/// A lap in which no task's time is measured: it is in the second dispatch of a task, and in each sixteenth from then
+/// on. Where it is measured, the worker looks at everything anyhow.
+const PLAIN_LAP: u64 = 5;
+
+fn spin_until(flag: &AtomicBool) {
+    while !flag.load(Ordering::Acquire) {
+        std::thread::yield_now();
+    }
+}
+
+/// A letter that came during a dispatch is read before the next one, even if that one follows directly: a task is
+/// moved before the message comes to it.
+#[test]
+fn a_letter_is_read_before_the_next_hop() {
+    for (mode, at) in [(Mode::Off, 1), (Mode::Off, 7), (Mode::Metrics, 3), (Mode::Full, 3)] {
+        let parent =
+            std::env::temp_dir().join(format!("thalweg-exec-letter-{mode:?}{at}-{}", std::process::id()));
+        std::fs::create_dir_all(&parent).unwrap();
+        let space =
+            Space::create(SpaceOptions { parent: Some(parent.clone()), ..SpaceOptions::default() }).unwrap();
+        let options = Options { workers: 2, mode, space: Some(space), ..Options::default() };
+        let runtime = Runtime::new(options).unwrap();
+        let (asks, wait) = mpsc::channel();
+        let (asked, on_second) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
+        let (is_asked, moved) = (asked.clone(), on_second.clone());
+        let ids = laps(&runtime, 16, 30, move |number, lap| {
+            if (number, lap) == (at, PLAIN_LAP) {
+                asks.send(()).unwrap();
+                spin_until(&is_asked);
+            } else if (number, lap) == (at + 2, PLAIN_LAP) {
+                let is_second = std::thread::current().name() == Some("thalweg-1");
+                moved.store(1 + u64::from(is_second), Ordering::Relaxed);
+            }
+        });
+        let mover = runtime.mover();
+        let asking = std::thread::spawn(move || {
+            wait.recv().unwrap();
+            let letter = mover.move_task(ids[at + 2], Placement::on_worker(1)).unwrap();
+            asked.store(true, Ordering::Release);
+            assert_eq!(letter.wait(PATIENCE), Ok(0));
+        });
+        ends(runtime);
+        asking.join().unwrap();
+        assert_eq!(
+            on_second.load(Ordering::Relaxed),
+            2,
+            "{mode:?}: the message came before the letter was read"
+        );
+        std::fs::remove_dir_all(parent).unwrap();
+    }
+}
+
+/// A task that another thread woke during a dispatch is in the queue before the next dispatch: the message overtakes
+/// it as often as a message may, and not in all the laps until time is measured again.
+#[test]
+fn the_inbox_is_emptied_before_the_next_hop() {
+    struct Notes(In<u64>, Arc<AtomicU64>, Arc<AtomicU64>);
+    impl Task for Notes {
+        fn run(&mut self, cx: &mut Context<'_>) -> Stop {
+            match self.0.pop(cx) {
+                Some(_) => self.2.store(self.1.load(Ordering::Relaxed), Ordering::Relaxed),
+                None if self.0.ended() => return Stop::Ended,
+                None => return Stop::InputEmpty,
+            }
+            Stop::QuantumSpent
+        }
+    }
+    const TASKS: u64 = 64;
+    /// How often in a row tasks with messages go before others.
+    const OVERTAKES: u64 = 256;
+    let runtime = runtime(1);
+    let (asked, pushed) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
+    let (hops, seen) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
+    let (asks, is_pushed, count) = (asked.clone(), pushed.clone(), hops.clone());
+    laps(&runtime, TASKS as usize, 30, move |number, lap| {
+        count.fetch_add(1, Ordering::Relaxed);
+        if (number, lap) == (1, PLAIN_LAP) {
+            asks.store(true, Ordering::Release);
+            spin_until(&is_pushed);
+        }
+    });
+    let (mut output, input) = runtime.stream(StreamSpec::default());
+    runtime.spawn(TaskSpec::default(), Notes(input, hops, seen.clone()));
+    runtime.spawn_blocking(TaskSpec::default(), move |task| {
+        spin_until(&asked);
+        task.push(&mut output, 1).expect("the reader lives");
+        pushed.store(true, Ordering::Release);
+    });
+    ends(runtime);
+    let later = seen.load(Ordering::Relaxed) - PLAIN_LAP * TASKS;
+    assert!(later < OVERTAKES + 20, "the reader ran {later} hops later");
+}
+
+/// Each hop is a dispatch, a message read and a message written in the tasks' counts, and in mode full an event.
 #[test]
 fn the_only_message_is_counted_at_each_hop() {
-    let parent = std::env::temp_dir().join(format!("thalweg-exec-only-{}", std::process::id()));
+    for mode in [Mode::Off, Mode::Metrics, Mode::Full] {
+        is_counted_at_each_hop(mode);
+    }
+}
+
+fn is_counted_at_each_hop(mode: Mode) {
+    let parent = std::env::temp_dir().join(format!("thalweg-exec-only-{mode:?}-{}", std::process::id()));
     std::fs::create_dir_all(&parent).unwrap();
     let space =
         Space::create(SpaceOptions { parent: Some(parent.clone()), ..SpaceOptions::default() }).unwrap();
-    let options = Options { workers: 1, mode: Mode::Off, space: Some(space.clone()), ..Options::default() };
+    let options = Options { workers: 1, mode, space: Some(space.clone()), ..Options::default() };
     let (runtime, stop) = (Runtime::new(options).unwrap(), Arc::new(AtomicBool::new(false)));
     let hops = 20_000;
     let _ = ring(&runtime, 7, hops, &stop);

@@ -13,7 +13,7 @@ mod relay;
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use thalweg_chance::Chance;
 use thalweg_exec::{
@@ -61,6 +61,8 @@ struct Node {
     random: Chance,
     /// How many relays the node may still put behind its outputs.
     relays: u32,
+    /// Whether the node is now and then inside one dispatch for long.
+    is_slow: bool,
 }
 
 impl Node {
@@ -102,6 +104,12 @@ impl Task for Node {
                 return Stop::OutputFull;
             }
             self.grow(cx);
+            if self.is_slow && self.random.below(200) == 0 {
+                let began = Instant::now();
+                while began.elapsed() < Duration::from_micros(300) {
+                    std::hint::spin_loop();
+                }
+            }
             if self.random.below(50) == 0 {
                 return Stop::QuantumSpent;
             }
@@ -147,12 +155,14 @@ impl Disturber {
                     ("exec.quantum_us", 300),
                     ("exec.spin_us", 50),
                     ("exec.steal", 2),
+                    ("exec.steal_after_us", 50),
                     ("exec.capacity", 100),
                     ("exec.workers", WORKERS_MAX as u64 + 1),
                     ("exec.order", 2),
                     ("exec.unfinished", 40),
-                ][self.random.below(9) as usize];
-                let least = u64::from(limit > 3 && name != "exec.unfinished");
+                ][self.random.below(10) as usize];
+                let least =
+                    u64::from(limit > 3 && name != "exec.unfinished" && name != "exec.steal_after_us");
                 reader.set(name, self.random.below(limit - least) + least).unwrap();
             }
             std::thread::sleep(pause);
@@ -173,6 +183,7 @@ fn random_graph(seed: u64, messages: u64) {
         mapper: [Mapper::default(), Mapper::RoundRobin, Mapper::LeastLoaded][random.below(3) as usize]
             .clone(),
         steal: random.below(2) == 0,
+        steal_after_us: [0, 1, 1, 20, 1000][random.below(5) as usize],
         unfinished: [0, 0, 1, 7, 100][random.below(5) as usize],
         order: [Order::Fifo, Order::Demand][random.below(2) as usize],
         // With a space each thread would have an element of a megabyte.
@@ -180,6 +191,7 @@ fn random_graph(seed: u64, messages: u64) {
         ..Options::default()
     })
     .unwrap();
+    let is_slow = random.below(2) == 0;
     let layers = 1 + random.below(5) as usize;
     let sources = 1 + random.below(4) as u32;
     let mut edges: Vec<In<(u32, u64)>> = Vec::new();
@@ -210,7 +222,8 @@ fn random_graph(seed: u64, messages: u64) {
                 edges.push(input);
             }
             let random = Chance::new(random.next());
-            runtime.spawn(TaskSpec::default(), Node { inputs, outputs, held: None, random, relays: 8 });
+            let node = Node { inputs, outputs, held: None, random, relays: 8, is_slow };
+            runtime.spawn(TaskSpec::default(), node);
         }
     }
     struct End {

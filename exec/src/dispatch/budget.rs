@@ -82,7 +82,11 @@ impl Core {
         // little.
         let next = if before == 0 || fits < before { fits } else { fits.min(before * 8) };
         task.pace.set(Pace::new(next, target / each));
-        let sampling = task.sampling.replace(Sampling::every(Sampling::EVERY_MAX));
+        let is_long = self.is_long(took);
+        let sampling = task.sampling.replace(Sampling::every(if is_long { 1 } else { Sampling::EVERY_MAX }));
+        if is_long {
+            self.wakes_watcher();
+        }
         if let Some(replica) = task.member_of() {
             // The first dispatch may be much shorter than those to come.
             let expected = if before == 0 { each.saturating_mul(next.min(64)) } else { took };

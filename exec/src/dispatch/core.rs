@@ -8,15 +8,16 @@ use std::cell::Cell;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-use crate::dispatch::moving::Moving;
+use crate::dispatch::moving::{Moving, Watch};
 use crate::dispatch::used::{Handed, Used};
 use crate::ring::FOREIGN;
 use crate::shared::Shared;
 use crate::shared::spread::Loads;
-use crate::task::cell::{Current, TaskCell};
+use crate::task::cell::Current;
 use crate::task::context::Thread;
 use crate::telemetry::{Recorder, Telemetry};
-use crate::wake::ready::ReadyQueue;
+use crate::wake::lent::Lent;
+use crate::wake::ready::Tasks;
 
 /// What a thread needs to run tasks.
 pub(crate) struct Core {
@@ -31,23 +32,14 @@ pub(crate) struct Core {
     pub(crate) used: Used,
     /// Messages that the current task has handed on.
     pub(crate) handed: Option<Handed>,
-    pub(crate) tasks: Tasks,
+    /// The worker's tasks, which it lends to workers that wait while it runs a task's code.
+    pub(crate) lent: Arc<Lent<Tasks>>,
     pub(crate) moving: Moving,
+    pub(crate) watch: Watch,
     /// The samples of replicas.
     pub(crate) loads: Loads,
     pub(crate) telemetry: Telemetry,
     pub(crate) adopted: Adopted,
-}
-
-/// A worker's tasks.
-#[derive(Default)]
-pub(crate) struct Tasks {
-    pub(crate) ready: ReadyQueue,
-    pub(crate) live: Vec<NonNull<TaskCell>>,
-    /// How many idle tasks wait for room.
-    pub(crate) wait_for_room: u64,
-    /// Whether the worker is parked.
-    pub(crate) parked: bool,
 }
 
 /// The values of those settings that a dispatch needs.
@@ -60,7 +52,7 @@ pub(crate) struct Adopted {
     /// The capacity of streams for which the network states none.
     pub(crate) capacity: u64,
     pub(super) by_demand: bool,
-    /// Whether a dispatch may end by [`Core::relay`]: nothing is measured, and ready tasks are not ordered.
+    /// Whether a dispatch may end by [`Core::relay`]: ready tasks are not ordered.
     pub(super) relays: bool,
 }
 
@@ -79,6 +71,7 @@ pub(crate) fn current() -> Option<NonNull<Core>> {
 impl Core {
     pub(crate) fn new(shared: Arc<Shared>, worker: u32, recorder: Option<Recorder>) -> Core {
         let me = shared.tokens.take(worker);
+        let lent = shared.crew.lent.get(worker as usize).cloned().unwrap_or_default();
         let number = (worker != FOREIGN).then_some(worker);
         let capacity = shared.tuning.settings.capacity.load();
         let telemetry = Telemetry::new(shared.home.board.clone(), number, recorder, shared.tuning.mode_now());
@@ -89,8 +82,9 @@ impl Core {
             task: Current::NONE,
             used: Used::new(),
             handed: None,
-            tasks: Tasks::default(),
+            lent,
             moving: Moving::default(),
+            watch: Watch::default(),
             loads: Loads::default(),
             telemetry,
             adopted: Adopted {
@@ -110,6 +104,37 @@ impl Core {
         // SAFETY: the core keeps its reference to the shared state as long as it lives, and callers, which run
         // inside the core's thread, do not keep the result longer.
         unsafe { &*Arc::as_ptr(&self.shared) }
+    }
+
+    /// The worker's tasks.
+    #[inline(always)]
+    pub(crate) fn tasks(&mut self) -> &mut Tasks {
+        debug_assert!(self.lent.lent_since().is_none());
+        // SAFETY: this is the thread's own core, and nothing is lent.
+        unsafe { &mut *self.lent.value() }
+    }
+
+    /// The worker's tasks, to look at.
+    #[inline(always)]
+    pub(crate) fn own_tasks(&self) -> &Tasks {
+        debug_assert!(self.lent.lent_since().is_none());
+        // SAFETY: this is the thread's own core, and nothing is lent.
+        unsafe { &*self.lent.value() }
+    }
+
+    /// Lends the worker's tasks to workers that wait, because a task's code runs now.
+    #[inline(always)]
+    pub(crate) fn lend_tasks(&self) {
+        self.lent.lend();
+    }
+
+    /// Takes the worker's tasks back, if they are lent. Whatever a task's code calls must take them back before
+    /// it uses other tasks than the running one, or what the thread knows of where they are.
+    #[inline(always)]
+    pub(crate) fn take_tasks_back(&mut self) {
+        if self.lent.take_back() {
+            self.has_lost_tasks();
+        }
     }
 
     /// The core to which the pointer in a context or in ports refers.
@@ -169,7 +194,7 @@ impl Core {
         self.adopted.unfinished = self.shared.tuning.unfinished(&mut self.telemetry);
         self.adopted.capacity = self.shared.tuning.settings.capacity.load();
         self.adopted.by_demand = self.shared.tuning.by_demand(&mut self.telemetry);
-        self.adopted.relays = !self.telemetry.measures() && !self.adopted.by_demand;
+        self.adopted.relays = !self.adopted.by_demand;
         self.shared.adopt_workers();
         // A task with a thread of its own needs no reading here, because it reads the clock when it resumes.
         if self.telemetry.lags() && self.worker != FOREIGN {

@@ -28,6 +28,7 @@ impl Core {
 
     #[cold]
     pub(super) fn take_writer(&mut self, ring: &Ring) {
+        self.take_tasks_back();
         wait_until_zero(&ring.writing.state);
         let task = self.task.get();
         task.gets_end(ring);
@@ -51,6 +52,7 @@ impl Core {
 
     #[cold]
     pub(super) fn take_reader(&mut self, ring: &Ring) {
+        self.take_tasks_back();
         wait_until_zero(&ring.reading.state);
         let task = self.task.get();
         task.gets_end(ring);
@@ -60,6 +62,7 @@ impl Core {
 
     /// Gives a stream's writing end to a task that does not run yet.
     pub(crate) fn attach_writer(&mut self, ring: NonNull<Ring>, task: &TaskCell) {
+        debug_assert!(self.lent.lent_since().is_none());
         self.finish_with(ring, true);
         // SAFETY: the end that is attached holds a reference to the ring.
         let ring = unsafe { ring.as_ref() };
@@ -73,6 +76,7 @@ impl Core {
 
     /// Gives a stream's reading end to a task that does not run yet.
     pub(crate) fn attach_reader(&mut self, ring: NonNull<Ring>, task: &TaskCell) {
+        debug_assert!(self.lent.lent_since().is_none());
         self.finish_with(ring, false);
         // SAFETY: the end that is attached holds a reference to the ring.
         let ring = unsafe { ring.as_ref() };
@@ -97,6 +101,7 @@ impl Core {
 
     #[inline(never)]
     fn finish_with_touched(&mut self, ring: NonNull<Ring>, writes: bool) {
+        self.take_tasks_back();
         let Some(at) =
             self.used.touched.iter().position(|touch| touch.ring == ring && touch.writes == writes)
         else {
@@ -162,6 +167,7 @@ impl Core {
     }
 
     pub(super) fn close(&mut self, ring: &Ring) {
+        debug_assert!(self.lent.lent_since().is_none());
         let waits = ring.end_writing(self.me, self.worker);
         if waits != AWAKE {
             self.wake_reader(ring, waits, Cause::End);
@@ -171,6 +177,7 @@ impl Core {
     }
 
     pub(super) fn leave(&mut self, ring: &Ring) {
+        debug_assert!(self.lent.lent_since().is_none());
         let waits = ring.end_reading(self.me, self.worker);
         if waits != AWAKE {
             self.wake_writer(ring, waits, Cause::End);
@@ -207,7 +214,11 @@ pub(crate) fn close_writer(ring: NonNull<Ring>) {
     let r = unsafe { ring.as_ref() };
     match core::current() {
         // SAFETY: this is the thread's own core, to which no other reference is held now.
-        Some(core) => unsafe { &mut *core.as_ptr() }.close(r),
+        Some(core) => unsafe {
+            let core = &mut *core.as_ptr();
+            core.take_tasks_back();
+            core.close(r);
+        },
         None => {
             let waits = r.end_writing(NO_TOKEN, FOREIGN);
             // SAFETY: this thread is in the writer's section, so the visible reference is not given up.
@@ -236,6 +247,7 @@ pub(crate) fn leave_reader(ring: NonNull<Ring>) {
         // SAFETY: this is the thread's own core, to which no other reference is held now.
         Some(core) => unsafe {
             let core = &mut *core.as_ptr();
+            core.take_tasks_back();
             core.leave(r);
             core.shared.home.admission.drop_unread(r.discarded());
         },

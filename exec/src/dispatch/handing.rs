@@ -112,15 +112,26 @@ impl Core {
 
     /// Lets tasks work on messages one after the other, as long as each hands some on to a waiting task.
     fn pass_on(core: NonNull<Core>, handed: Handed) {
-        let (mut handed, mut parts) = (handed, PARTS_MAX);
-        while let Some(next) = Core::let_pass(core, &handed, &mut parts) {
+        let (mut handed, mut parts, mut left_over) = (handed, PARTS_MAX, Vec::new());
+        while let Some(next) = Core::let_pass(core, &handed, (&mut parts, &mut left_over)) {
             handed = next;
+        }
+        for task in left_over {
+            // SAFETY: this is the thread's own core; no user's code runs while it is borrowed, and ready tasks are
+            // alive.
+            unsafe { (*core.as_ptr()).tasks().ready.push_front(task.as_ref()) };
         }
     }
 
     /// Dispatches the task that messages were handed on to, and subtracts its work from `parts_left`; returns
-    /// the messages that it hands on in turn, if parts are left.
-    fn let_pass(core: NonNull<Core>, handed: &Handed, parts_left: &mut u64) -> Option<Handed> {
+    /// the messages that it hands on in turn, if parts are left. A task with messages left is ready, and put on
+    /// the list `left_over`: it must not go to another worker before the tasks behind it are done, because this
+    /// thread writes what they leave to its output.
+    fn let_pass(
+        core: NonNull<Core>,
+        handed: &Handed,
+        (parts_left, left_over): (&mut u64, &mut Vec<NonNull<TaskCell>>),
+    ) -> Option<Handed> {
         let Passer { task, out } = handed.to;
         // SAFETY: the task sleeps on this thread and has an end of both streams, so the task and the streams
         // stay alive.
@@ -142,6 +153,8 @@ impl Core {
         let room = if awaits.is_some() { to.capacity() as usize } else { (to.messages.room)(to) };
         let most = handed.count.min(room).min(budget.messages);
         let worked = if most == 0 { Ok(0) } else { Core::work_on(core, cell, handed, most) };
+        // SAFETY: this is the thread's own core; the reference ends with the line.
+        unsafe { &mut *core.as_ptr() }.take_tasks_back();
         let passed = worked.as_ref().map_or(0, |&passed| passed.min(most));
         let left = handed.count - passed;
 
@@ -178,8 +191,12 @@ impl Core {
                 Core::end(core, task, Err(Fault::panicked(&*panic)));
                 return None;
             }
-            // SAFETY: this is the thread's own core; no user's code runs while it is borrowed.
-            Ok(_) => unsafe { &mut *core.as_ptr() }.rests(cell, from, (passed, left)),
+            Ok(_) => {
+                // SAFETY: this is the thread's own core; no user's code runs while it is borrowed.
+                if unsafe { &mut *core.as_ptr() }.rests(cell, from, (passed, left)) {
+                    left_over.push(task);
+                }
+            }
         }
         let first = handed.first;
         next.map(|next| Handed { first, count: passed, stream: out, to: next })
@@ -201,6 +218,8 @@ impl Core {
                 ((&*core.as_ptr()).telemetry.message_cell(), times)
             };
             let progress = Progress { cell, first: 0, times: times.then_some(core.cast()) };
+            // SAFETY: this is the thread's own core.
+            unsafe { core.as_ref() }.lend_tasks();
             // SAFETY: this is the task's own thread, and no other call to its body is under way.
             unsafe { task.body_works_on(messages, progress) }
         }))
@@ -269,11 +288,12 @@ impl Core {
     }
 
     /// Puts the current task back to sleep, or makes it ready if messages are left or it was woken meanwhile.
+    /// Returns whether it is ready and must be put into the queue.
     #[inline]
-    fn rests(&mut self, task: &TaskCell, from: &Ring, (passed, left): (usize, usize)) {
+    fn rests(&mut self, task: &TaskCell, from: &Ring, (passed, left): (usize, usize)) -> bool {
         if left == 0 && !task.notified.get() {
             task.state.set(State::Idle);
-            return;
+            return false;
         }
         task.notified.set(false);
         if passed > 0 {
@@ -284,7 +304,7 @@ impl Core {
         }
         task.state.set(State::Ready);
         // If the task passed on no message, the time of its work is counted in its next dispatch.
-        self.tasks.ready.push_front(task);
+        true
     }
 
     /// Writes messages that the current task has handed on to its stream, because the task goes on or ends.

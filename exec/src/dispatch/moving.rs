@@ -42,7 +42,34 @@ impl Default for Border {
     }
 }
 
+/// What a worker that waits has seen of another one.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Seen {
+    /// The call of a task's code that the other worker was in, and when it was first seen there or was looked through
+    /// in vain.
+    pub(crate) turn: u64,
+    pub(crate) since: u64,
+    /// Whether this worker found nothing in the queue there, which does not grow during the call.
+    pub(crate) is_bare: bool,
+}
+
+/// What a worker that waits knows of the other workers.
+#[derive(Default)]
+pub(crate) struct Watch {
+    pub(crate) seen: Vec<Seen>,
+    /// For how long, in ticks, a call must last before tasks are taken from behind it; 0: never.
+    pub(crate) after: u64,
+    /// The time, in ticks, until the next look but one; whether the last look was to see which calls go on.
+    pub(crate) pause: u64,
+    pub(crate) looked_just_now: bool,
+}
+
 impl Moving {
+    /// Forgets the tasks at borders, some of which may be gone.
+    pub(crate) fn forget_borders(&mut self) {
+        self.borders = Default::default();
+    }
+
     /// Subtracts the tolerated part from the time waited. The time before the worker gets its first task is
     /// not counted.
     pub(crate) fn count_until(&mut self, now: u64) {

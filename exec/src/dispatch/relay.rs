@@ -1,5 +1,5 @@
-//! The end of a dispatch that read one stream to its end and wrote to one other stream, while nothing is
-//! measured. A message that is alone in its network makes such a dispatch at each task that it passes.
+//! The end of a dispatch that read one stream to its end and wrote to one other stream. A message that is alone in
+//! its network makes such a dispatch at each task that it passes.
 //!
 //! The functions of `publishing` end any dispatch, and decide for each end what to do. These take the same
 //! steps in the same order in fewer instructions, because they know which steps there are. If the dispatch wakes
@@ -15,7 +15,7 @@ use crate::ring::{AWAKE, NOTED, TASK_WAITS, TOUCHED, Wait};
 use crate::stop::Stop;
 use crate::sync::Ordering;
 use crate::task::cell::{Current, Ring, State, TaskCell};
-use crate::telemetry::{Cause, Share};
+use crate::telemetry::{Cause, Counts, Share};
 
 /// A task that was made ready by the dispatch before, and is next on this thread because no other task is ready.
 #[derive(Clone, Copy)]
@@ -65,31 +65,67 @@ impl Core {
             return Relayed::Not;
         }
         let writes = to.written_since();
-        if self.tasks.ready.is_empty()
-            && writes > 0
-            && from.taken_since() == writes
-            && let Some(reader) = to.publish_to_reader_here(self.me)
-        {
-            return self.relay_to(task, (from, to, by), writes, reader);
+        let is_direct = self.own_tasks().ready.is_empty() && writes > 0 && from.taken_since() == writes;
+        if self.telemetry.measures() {
+            return if is_direct { self.relay_measured(task, (from, to, by), writes) } else { Relayed::Not };
         }
-        self.publish_relay(task, from, to);
+        if is_direct && let Some(reader) = to.publish_to_reader_here(self.me) {
+            count_relay(task, writes);
+            return self.relay_to(task, (from, to, by), reader);
+        }
+        self.publish_relay(task, (from, to), false);
         Relayed::Done
     }
 
-    /// Ends the current task's dispatch, which read from one stream the last messages, and wrote as many to
-    /// another, where they were published and `reader` waited for them.
+    /// Ends the current task's dispatch, which read from one stream the last messages, and wrote as many to another,
+    /// as [`Core::relay`] does, in a mode in which dispatches are measured.
+    #[inline(never)]
+    fn relay_measured(
+        &mut self,
+        task: &TaskCell,
+        (from, to, by): (&Ring, &Ring, NonNull<Ring>),
+        writes: usize,
+    ) -> Relayed {
+        if !self.measure_relay(task, (from, to), writes) {
+            return Relayed::Not;
+        }
+        let Some(reader) = to.publish_to_reader_here(self.me) else {
+            self.publish_relay(task, (from, to), true);
+            return Relayed::Done;
+        };
+        self.relay_to(task, (from, to, by), reader)
+    }
+
+    /// Counts and records the current task's dispatch, which read from one stream the last messages, and wrote as
+    /// many to another, whose reader waits for them on this thread. Returns false, and does nothing, if the dispatch
+    /// is not recorded as shortly as that.
+    #[inline]
+    fn measure_relay(&mut self, task: &TaskCell, (from, to): (&Ring, &Ring), writes: usize) -> bool {
+        if !to.is_awaited_here(self.me) || !to.telemetry.no_sizes_are_due(to.writing.pushed.get()) {
+            return false;
+        }
+        self.telemetry.publishing_begins();
+        let Counts { dispatches, reads, writes: written } = &task.counts;
+        let before = (dispatches.get(), reads.get(), written.get());
+        count_relay(task, writes);
+        let is_recorded = self.telemetry.relay_ends(task, (Stop::InputEmpty, false), (from, to));
+        if !is_recorded {
+            dispatches.set(before.0);
+            reads.set(before.1);
+            written.set(before.2);
+        }
+        is_recorded
+    }
+
+    /// Ends the current task's dispatch, which was counted, read from one stream the last messages, and wrote as many
+    /// to another, where they were published and `reader` waited for them.
     #[inline(always)]
     fn relay_to(
         &mut self,
         task: &TaskCell,
         (from, to, by): (&Ring, &Ring, NonNull<Ring>),
-        writes: usize,
         reader: &TaskCell,
     ) -> Relayed {
-        let counts = &task.counts;
-        counts.dispatches.set(counts.dispatches.get() + 1);
-        counts.reads.set(counts.reads.get() + writes as u64);
-        counts.writes.set(counts.writes.get() + writes as u64);
         self.used.popped_last.set(std::ptr::null());
         self.used.touched.clear();
         to.writing.limit.set(to.writing.pushed.get());
@@ -100,6 +136,7 @@ impl Core {
             self.rest(task, from);
             return Relayed::Done;
         }
+        self.telemetry.task_woken(reader, Cause::Input, to.id);
         self.no_longer_idle(reader);
         if from.rest_here(self.me) && !task.notified.get() {
             task.waits_for_only(from);
@@ -118,7 +155,7 @@ impl Core {
     pub(super) fn queue_next(&mut self, next: Next) {
         self.task = Current::NONE;
         // SAFETY: a ready task is alive, and this is its thread.
-        self.tasks.ready.push_front(unsafe { next.task.as_ref() });
+        self.tasks().ready.push_front(unsafe { next.task.as_ref() });
     }
 
     /// Begins the dispatch of a task that is next: the messages that woke it can be read without a look for
@@ -133,14 +170,17 @@ impl Core {
         }
     }
 
+    /// Publishes the current task's dispatch, and counts it unless it `is_counted` already.
     #[inline(never)]
-    fn publish_relay(&mut self, task: &TaskCell, from: &Ring, to: &Ring) {
-        self.telemetry.publishing_begins();
-        task.counts.dispatches.set(task.counts.dispatches.get() + 1);
+    fn publish_relay(&mut self, task: &TaskCell, (from, to): (&Ring, &Ring), is_counted: bool) {
+        if !is_counted {
+            self.telemetry.publishing_begins();
+            task.counts.dispatches.set(task.counts.dispatches.get() + 1);
+            self.count(from.taken_since() - from.discarded(), to.written_since());
+        }
         let (pushed, popped) = (to.writing.pushed.get(), from.reading.popped.get());
         to.writing.limit.set(pushed);
         from.reading.available.set(popped);
-        self.count(from.taken_since() - from.discarded(), to.written_since());
         self.used.popped_last.set(std::ptr::null());
         self.used.touched.clear();
         if pushed != to.writing.tail.load(Ordering::Relaxed) {
@@ -195,4 +235,13 @@ impl Core {
             self.wake(reader, Cause::Input, ring.id);
         }
     }
+}
+
+/// Counts a dispatch of a task, which read `messages` messages and wrote as many.
+#[inline(always)]
+fn count_relay(task: &TaskCell, messages: usize) {
+    let Counts { dispatches, reads, writes } = &task.counts;
+    dispatches.set(dispatches.get() + 1);
+    reads.set(reads.get() + messages as u64);
+    writes.set(writes.get() + messages as u64);
 }

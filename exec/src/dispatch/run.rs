@@ -59,7 +59,11 @@ impl Core {
                     Err(reason) => Err(Fault::found(reason)),
                 }
             }
-            Err(panic) => Err(Fault::panicked(&*panic)),
+            Err(panic) => {
+                // SAFETY: this is the thread's own core; the reference ends with the line.
+                unsafe { &mut *core.as_ptr() }.take_tasks_back();
+                Err(Fault::panicked(&*panic))
+            }
         };
         // SAFETY: this is the thread's own core; the reference ends with the line.
         unsafe { &mut *core.as_ptr() }.take_back_handed();
@@ -109,7 +113,7 @@ impl Core {
             core.task = Current::NONE;
             if sleeps {
                 task.state.set(State::Idle);
-                core.tasks.wait_for_room += u64::from(stop == Stop::OutputFull);
+                core.tasks().wait_for_room += u64::from(stop == Stop::OutputFull);
             } else {
                 core.make_ready(task);
             }
@@ -180,12 +184,7 @@ impl Core {
 
     pub(crate) fn forget(&mut self, task: &TaskCell) {
         self.moving.forget(task);
-        let at = task.live_index.get() as usize;
-        self.tasks.live.swap_remove(at);
-        if let Some(moved) = self.tasks.live.get(at) {
-            // SAFETY: tasks in the list are alive.
-            unsafe { moved.as_ref() }.live_index.set(at as u32);
-        }
+        self.tasks().forget(task);
     }
 
     /// Drops every remaining task, after an abort.
@@ -194,7 +193,7 @@ impl Core {
             // SAFETY: this is the thread's own core; the reference ends before a task is dropped.
             let task = unsafe {
                 let core = &mut *core.as_ptr();
-                let Some(&task) = core.tasks.live.last() else { break };
+                let Some(&task) = core.tasks().live.last() else { break };
                 core.task = Current::of(task);
                 let cell = task.as_ref();
                 let waited_for = (cell.state.get() == State::Idle).then(|| cell.waits_for.get());
@@ -205,10 +204,11 @@ impl Core {
         }
         // SAFETY: this is the thread's own core; the reference ends before a task is dropped.
         let core = unsafe { &mut *core.as_ptr() };
-        core.tasks.ready = ReadyQueue::new();
+        core.tasks().ready = ReadyQueue::new();
     }
 }
 
+/// Calls the task, while the worker lends its other tasks; after a panic the caller takes them back.
 #[inline]
 fn run_body(core: NonNull<Core>, task: &TaskCell, messages: usize, full: bool) -> thread::Result<Stop> {
     catch_unwind(AssertUnwindSafe(|| {
@@ -218,7 +218,12 @@ fn run_body(core: NonNull<Core>, task: &TaskCell, messages: usize, full: bool) -
             (core.task, full && core.telemetry.may_time_messages(task) && core.times_messages())
         };
         let mut cx = Context::new(core.cast(), current, messages, (full, times_each));
+        // SAFETY: this is the thread's own core.
+        unsafe { core.as_ref() }.lend_tasks();
         // SAFETY: this is the task's own thread, and no other call to its body is under way.
-        unsafe { task.run_body(&mut cx) }
+        let stop = unsafe { task.run_body(&mut cx) };
+        // SAFETY: this is the thread's own core; the reference ends with the line.
+        unsafe { &mut *core.as_ptr() }.take_tasks_back();
+        stop
     }))
 }

@@ -6,7 +6,7 @@ use super::core::Core;
 use crate::ring::{AWAKE, BORDER, Holder, PORT_WAITS};
 use crate::sync::{Ordering, fetch_to_write};
 use crate::task::cell::{Ring, State, TaskCell};
-use crate::telemetry::{Cause, Share};
+use crate::telemetry::Cause;
 use crate::wake::{Woken, wake_elsewhere};
 
 impl Core {
@@ -26,9 +26,9 @@ impl Core {
                     task.adds_demand();
                 }
                 if matches!(cause, Cause::Input | Cause::End) {
-                    self.tasks.ready.push_front(task);
+                    self.tasks().ready.push_front(task);
                 } else {
-                    self.tasks.ready.push(task);
+                    self.tasks().ready.push(task);
                 }
             }
             State::Running => task.notified.set(true),
@@ -39,7 +39,7 @@ impl Core {
     /// Notes that an idle task is woken or goes to another worker.
     #[inline]
     pub(crate) fn no_longer_idle(&mut self, task: &TaskCell) {
-        self.tasks.wait_for_room -= u64::from(task.waits_for.get() == Share::OutputWait);
+        self.tasks().no_longer_idle(task);
     }
 
     /// Wakes a task of another thread.
@@ -54,7 +54,7 @@ impl Core {
     #[inline]
     pub(crate) fn make_ready(&mut self, task: &TaskCell) {
         task.state.set(State::Ready);
-        self.tasks.ready.push(task);
+        self.tasks().ready.push(task);
     }
 
     #[inline(never)]
@@ -96,8 +96,9 @@ impl Core {
         // SAFETY: the reference that was handed to this function keeps the task alive.
         let cell = unsafe { task.as_ref() };
         debug_assert!(matches!(cell.state.get(), State::New | State::Moving));
-        cell.live_index.set(self.tasks.live.len() as u32);
-        self.tasks.live.push(task);
+        let live = &mut self.tasks().live;
+        cell.live_index.set(live.len() as u32);
+        live.push(task);
         self.make_ready(cell);
     }
 
@@ -146,13 +147,15 @@ impl Core {
     }
 
     pub(super) fn send_on_if_parked(&mut self, task: NonNull<TaskCell>) {
-        if self.tasks.parked {
+        if self.own_tasks().parked {
             self.send_on(task);
         }
     }
 
     #[inline]
     pub(crate) fn next_task(&mut self) -> Option<NonNull<TaskCell>> {
-        if self.adopted.by_demand { self.tasks.ready.pop_demanded() } else { self.tasks.ready.pop() }
+        let by_demand = self.adopted.by_demand;
+        let ready = &mut self.tasks().ready;
+        if by_demand { ready.pop_demanded() } else { ready.pop() }
     }
 }

@@ -26,6 +26,14 @@ impl<H: Holder> Ring<H> {
         reader
     }
 
+    /// Whether [`Ring::publish_to_reader_here`] would publish: the reader is on this thread, which has the token `me`,
+    /// and waits.
+    #[inline(always)]
+    pub(crate) fn is_awaited_here(&self, me: u64) -> bool {
+        self.writing.reader_home.load(Ordering::Relaxed) == me
+            && self.writing.reader_waiting.load(Ordering::Relaxed) == TASK_WAITS
+    }
+
     /// Frees the slots of the messages read and arms the wake-up by the next message, if the writer is on this
     /// thread, which has the token `me`, and does not wait for room, and no message is left. Returns whether that was
     /// so; if not, nothing was done.

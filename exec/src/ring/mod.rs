@@ -35,8 +35,8 @@ use std::cell::Cell;
 use std::ptr::NonNull;
 
 use crate::sync::{
-    AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering, StoreFenced, barrier, spin_loop,
-    yield_now,
+    AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering, StoreFenced, barrier,
+    barrier_everywhere, spin_loop, yield_now,
 };
 
 use crate::slab;
@@ -852,12 +852,4 @@ pub(crate) fn wait_until_zero(flag: &AtomicU8) {
         turns += 1;
         if turns.is_multiple_of(64) { yield_now() } else { spin_loop() }
     }
-}
-
-/// Makes every thread of the process pass a full barrier (Linux's `membarrier`).
-fn barrier_everywhere() {
-    #[cfg(not(loom))]
-    crate::affinity::barrier_everywhere();
-    #[cfg(loom)]
-    loom::sync::atomic::fence(Ordering::SeqCst);
 }

@@ -86,11 +86,14 @@ impl Context<'_> {
     #[inline]
     pub fn hands_on<T: Send + 'static>(&mut self, input: &In<T>, out: &Out<T>) -> usize {
         // SAFETY: the context's core outlives the context, and no other reference to the core is held.
-        let core = unsafe { self.core().as_ref() };
+        let core = unsafe { self.core().as_mut() };
         if !input.ring().is_written_here(core.me) {
             return 0;
         }
-        core.waiting_reader(out.ring()).map_or(0, |_| out.ring().capacity() as usize)
+        core.take_tasks_back();
+        let is_waiting = input.ring().is_written_here(core.me) && core.waiting_reader(out.ring()).is_some();
+        core.lend_tasks();
+        if is_waiting { out.ring().capacity() as usize } else { 0 }
     }
 
     /// Makes the runtime record no time for the present message, because the work on it goes on in other
@@ -168,7 +171,9 @@ impl Context<'_> {
     /// the stream registers the task, too.
     pub fn attach_output<T: Send + 'static>(&mut self, out: &mut Out<T>) {
         // SAFETY: the context's core outlives the context, and no other reference to the core is held.
-        unsafe { self.core().as_mut() }.attach_writer(out.ring_pointer(), self.task.get())
+        let core = unsafe { self.core().as_mut() };
+        core.take_tasks_back();
+        core.attach_writer(out.ring_pointer(), self.task.get());
     }
 
     /// Records that the message just pushed on `out` descends from the message popped last, in this or a

@@ -185,7 +185,10 @@ impl<T: Send + 'static> Inputs<T> {
         let (Some(Some(input)), Some((_, group))) = (self.ports.get(index), self.bound) else { return };
         let ring = input.ring_pointer();
         // SAFETY: the core outlives this call, and no other reference to it is held.
-        unsafe { core.as_mut() }.attach_reader(ring, task);
+        unsafe {
+            core.as_mut().take_tasks_back();
+            core.as_mut().attach_reader(ring, task);
+        }
         let r = input.ring();
         r.enroll(group, index as u32);
         r.refs.fetch_add(1, Ordering::Relaxed);
@@ -201,7 +204,11 @@ impl<T: Send + 'static> Inputs<T> {
 /// Arms a port; returns true if, in the meantime, its stream has got a message or has ended.
 fn arm(core: NonNull<Core>, ring: &Ring) -> bool {
     // SAFETY: the context's core outlives the context, and no other reference to the core is held.
-    let me = unsafe { core.as_ref() }.me;
+    let me = unsafe {
+        let core = &mut *core.as_ptr();
+        core.take_tasks_back();
+        core.me
+    };
     ring.wait_for_messages(me, PORT_WAITS) == Wait::Ready
 }
 

@@ -7,6 +7,7 @@ pub(crate) mod inputs;
 pub(crate) mod moves;
 pub(crate) mod parking;
 pub(crate) mod ports;
+pub(crate) mod relief;
 pub(crate) mod spawning;
 pub(crate) mod worker;
 

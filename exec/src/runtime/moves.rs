@@ -13,6 +13,7 @@
 //! and has more than one ready task gives the hungry worker a task for good: if possible a task that
 //! exchanges messages with the hungry worker's tasks, so that neighbours stay together. A task that comes
 //! straight back makes the worker that gave it more patient, so balanced workers do not disturb each other.
+//! (Tasks that are ready behind a long call are taken by the worker that waits: see `relief`.)
 
 use std::collections::HashMap;
 use std::ptr::NonNull;
@@ -75,6 +76,8 @@ impl Asked for Request {
         if let Some(task) = here
             && first()
         {
+            // SAFETY: tasks in the list are alive.
+            unsafe { task.as_ref() }.stays.set(true);
             thread.give(task, self.worker);
             // SAFETY: tasks in the list are alive.
             if let Some(replica) = unsafe { task.as_ref() }.member_of() {
@@ -213,7 +216,7 @@ impl Answering for Core {
     }
 
     fn tasks(&self) -> &[NonNull<TaskCell>] {
-        &self.tasks.live
+        &self.own_tasks().live
     }
 
     fn own_task(&self) -> Option<&TaskCell> {
@@ -225,8 +228,8 @@ impl Answering for Core {
     }
 
     fn park(&mut self, parked: bool) {
-        if self.tasks.parked != parked {
-            self.tasks.parked = parked;
+        if self.own_tasks().parked != parked {
+            self.tasks().parked = parked;
             self.telemetry.worker_parks(parked);
         }
     }
@@ -236,7 +239,7 @@ impl Core {
     /// Marks this worker, which waits since `before`, as hungry from the moment on at which it will have
     /// waited long enough. Returns false, and marks nothing, if the worker may not get tasks of others.
     pub(crate) fn ask(&mut self, before: u64) -> bool {
-        if self.tasks.parked || self.shared.taking_part() == 1 || !self.may_steal() {
+        if self.own_tasks().parked || self.shared.taking_part() == 1 || !self.may_steal() {
             return false;
         }
         let at_least = self.shared.clock.ns_to_ticks(PATIENCE_NS.0);
@@ -299,7 +302,7 @@ impl Core {
 
     /// Gives a hungry worker a task if this worker has enough ready tasks.
     fn feed(&mut self) {
-        if !self.tasks.ready.has_two() {
+        if !self.own_tasks().ready.has_two() {
             return;
         }
         if self.moving.until_look != 0 {
@@ -331,10 +334,10 @@ impl Core {
         let free = |task: &NonNull<TaskCell>| {
             // SAFETY: tasks at borders and in the queue are alive.
             let task = unsafe { task.as_ref() };
-            !task.is_placed() && task.wanted.get() == NOBODY
+            !task.is_placed() && !task.stays.get() && task.wanted.get() == NOBODY
         };
         let border = self.moving.at_border_with(thief).filter(free);
-        border.or_else(|| self.tasks.ready.last_of(LOOKED_THROUGH, free))
+        border.or_else(|| self.own_tasks().ready.last_of(LOOKED_THROUGH, free))
     }
 
     /// Sends on to another worker a task that arrived at this worker although this worker is parked.
@@ -377,7 +380,7 @@ impl Core {
         let cell = unsafe { task.as_ref() };
         let to = cell.wanted.replace(self.worker);
         if cell.state.get() == State::Ready {
-            self.tasks.ready.remove(cell);
+            self.tasks().ready.remove(cell);
         } else {
             self.no_longer_idle(cell);
             self.telemetry.task_woken(cell, Cause::Yield, 0);
@@ -385,7 +388,7 @@ impl Core {
         self.forget(cell);
         self.me = self.shared.tokens.take(self.worker);
         self.moving.gave_to = Some(to);
-        self.telemetry.task_moves(cell, to);
+        self.telemetry.task_moves(cell, (self.worker, to));
         cell.waits_for.set(Share::Ready);
         cell.state.set(State::Moving);
         cell.leave_worker();

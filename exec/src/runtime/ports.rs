@@ -484,7 +484,11 @@ impl<T: Send + 'static> In<T> {
         // message in them.
         let first = unsafe { slots.add(at) }.cast();
         // SAFETY: the context's core outlives it, and no other reference to it is held.
-        let reader = unsafe { cx.core().as_ref() }.waiting_reader(written)?;
+        let reader = unsafe {
+            let core = cx.core().as_mut();
+            core.take_tasks_back();
+            core.waiting_reader(written)
+        }?;
         let to = Core::passer(cx.core(), written, reader, (first, count))
             .filter(|_| count <= written.capacity() as usize)?;
         // SAFETY: the context's core outlives the context, and we hold no other reference to the core.

@@ -92,7 +92,8 @@ impl Core {
     pub(crate) fn spawn(core: NonNull<Core>, spec: TaskSpec, body: &mut dyn Given) -> TaskId {
         let (shared, here, creator) = {
             // SAFETY: this is the thread's own core; the reference ends before a user's code runs.
-            let core = unsafe { core.as_ref() };
+            let core = unsafe { &mut *core.as_ptr() };
+            core.take_tasks_back();
             let here = if core.worker == FOREIGN { 0 } else { core.worker as usize };
             (core.shared_state(), here, core.task.get())
         };

@@ -3,6 +3,7 @@
 
 use std::ptr::NonNull;
 use std::sync::Arc;
+use std::time::Duration;
 
 use thalweg_space::Space;
 
@@ -10,6 +11,7 @@ use crate::affinity;
 use crate::dispatch::Core;
 use crate::ring::Holder;
 use crate::runtime::moves::ASK_AFTER_NS;
+use crate::runtime::relief::{Busy, Look};
 use crate::shared::Shared;
 use crate::shared::letters::Letters;
 use crate::slab::{self, Keeps};
@@ -72,23 +74,28 @@ impl Core {
     fn wait(&mut self, number: u32) {
         let before = self.telemetry.own_work();
         self.telemetry.adopt_mode(&self.shared.tuning.settings.mode);
-        if self.tasks.parked {
+        if self.own_tasks().parked {
             self.telemetry.worker_sleeps_parked();
-            self.sleep();
+            slab::trim();
+            self.sleep(None);
             return self.telemetry.worker_has_slept_parked(before);
         }
         self.telemetry.worker_waits();
         self.shared.spreading.waits(number, before);
-        let (asked, slept) = self.look_out(before);
+        let (asked, slept, busy) = self.look_out(before);
         self.telemetry.clock();
         self.waited_since(before, asked);
         let in_all = self.telemetry.worker_has_waited(before, slept);
         self.shared.spreading.has_waited(number, in_all);
+        if let Some(busy) = busy {
+            self.relieve(busy);
+        }
     }
 
     /// Waits until there is work, or until the worker has slept. The result says whether this worker was
-    /// marked as hungry while it waited, and whether it slept.
-    fn look_out(&mut self, before: u64) -> (bool, bool) {
+    /// marked as hungry while it waited, whether it slept, and behind which other worker's long dispatch it should
+    /// look for tasks.
+    fn look_out(&mut self, before: u64) -> (bool, bool, Option<Busy>) {
         let spin_ticks = self.shared.tuning.spin_ticks(&mut self.telemetry);
         let ask_ticks = self.shared.clock.ns_to_ticks(ASK_AFTER_NS).min(spin_ticks);
         let bare_ticks = self.shared.clock.ns_to_ticks(BARE_NS);
@@ -96,24 +103,40 @@ impl Core {
         while waited < spin_ticks {
             let bare = waited < bare_ticks;
             if (0..LOOKS).any(|_| self.something_came(bare)) {
-                return (asked, false);
+                return (asked, false, None);
             }
             waited = self.shared.clock.now().saturating_sub(before);
             if waited >= ask_ticks && !asked {
                 asked = self.ask(before);
             }
         }
-        self.sleep();
-        (asked, true)
+        slab::trim();
+        self.begins_watch();
+        loop {
+            match self.look_around() {
+                Look::Found(busy) => return (asked, true, Some(busy)),
+                Look::Again(pause) => self.sleep(Some(pause)),
+                Look::Never => {
+                    let sleeps = &self.shared.crew.sleeps_for_good[self.worker as usize];
+                    sleeps.store(true, Ordering::SeqCst);
+                    self.sleep(None);
+                    sleeps.store(false, Ordering::Relaxed);
+                    return (asked, true, None);
+                }
+            }
+            if self.something_came(true) {
+                return (asked, true, None);
+            }
+        }
     }
 
-    fn sleep(&self) {
-        slab::trim();
+    /// Sleeps until there is work, but not longer than `timeout`. The call may return early.
+    fn sleep(&self, timeout: Option<Duration>) {
         let inbox = &self.shared.home.inboxes[self.worker as usize];
         inbox.dispatches.store(self.telemetry.dispatches(), Ordering::Relaxed);
-        inbox.wait_for_room.store(self.tasks.wait_for_room, Ordering::Relaxed);
+        inbox.wait_for_room.store(self.own_tasks().wait_for_room, Ordering::Relaxed);
         let (stop, letters) = (&self.shared.stop, self.letters());
-        inbox.sleep(|| stop.load(Ordering::SeqCst) || !letters.is_empty_for_sure());
+        inbox.sleep(timeout, || stop.load(Ordering::SeqCst) || !letters.is_empty_for_sure());
     }
 
     fn letters(&self) -> &Letters {

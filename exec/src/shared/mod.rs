@@ -38,6 +38,8 @@ use crate::task::home::Home;
 use crate::task::inbox::Inbox;
 use crate::task::spec::TaskSpec;
 use crate::telemetry::Mode;
+use crate::wake::lent::Lent;
+use crate::wake::ready::Tasks;
 
 /// The state that all threads share, aligned so that it lies in other cache lines than its reference count.
 #[cfg_attr(not(loom), repr(align(64)))]
@@ -65,13 +67,20 @@ pub(crate) struct Crew {
     pub(crate) manned: AtomicUsize,
     pub(crate) taking_part: AtomicUsize,
     pub(crate) threads: Mutex<Vec<JoinHandle<()>>>,
+    /// The tasks of each worker, up to the greatest number of workers.
+    pub(crate) lent: Vec<Arc<Lent<Tasks>>>,
+    /// Which workers sleep until another thread wakes them and do not look at the others meanwhile. A worker sets
+    /// its flag before it sleeps, and a worker that wakes it for a look clears the flag.
+    pub(crate) sleeps_for_good: Vec<AtomicBool>,
     /// The processors that workers are bound to, in turn; empty if workers are not bound.
     processors: Vec<Processor>,
 }
 
 impl Crew {
-    fn new(options: &Options) -> Crew {
+    fn new(options: &Options, most: usize) -> Crew {
         Crew {
+            lent: (0..most).map(|_| Arc::default()).collect(),
+            sleeps_for_good: (0..most).map(|_| AtomicBool::new(false)).collect(),
             manned: AtomicUsize::new(0),
             taking_part: AtomicUsize::new(options.workers),
             threads: Mutex::default(),
@@ -96,7 +105,7 @@ impl Shared {
             clock,
             tuning: Tuning::new(options, clock)?,
             stop: AtomicBool::new(false),
-            crew: Crew::new(options),
+            crew: Crew::new(options, most),
             post: Post::new(most),
             tokens: Tokens::new(),
             mapping: Mapping::new(options, most),

@@ -45,6 +45,10 @@ pub struct Options {
     /// Whether a worker that has waited for a while gets tasks of a busy worker and keeps them. Tasks that
     /// were placed by name ([`TaskSpec::place`](crate::TaskSpec::place)) or by [`Mapper::User`] stay.
     pub steal: bool,
+    /// How long, in microseconds, a worker must be inside one call of a task's code before workers that have
+    /// nothing to do take tasks that are ready behind it, and keep them; 0: never. Tasks that were placed by name or
+    /// by [`Mapper::User`] stay.
+    pub steal_after_us: u64,
     /// Whether the replicas of a split move to where there is time for them ([`Spread`](crate::Spread)), if
     /// the mapper is [`Mapper::Contiguous`] and `steal` is off.
     pub spread: bool,
@@ -75,6 +79,7 @@ impl Default for Options {
             quantum_us: declared.quantum_us.default,
             spin_us: declared.spin_us.default,
             steal: declared.steal.default != 0,
+            steal_after_us: declared.steal_after_us.default,
             spread: declared.spread.default != 0,
             thread_per_task: false,
             accounts: true,
@@ -106,6 +111,7 @@ pub(crate) fn settings(options: &Options) -> Result<Settings, Error> {
     specs.unfinished.default = options.unfinished;
     specs.order.default = options.order as u64;
     specs.steal.default = u64::from(options.steal);
+    specs.steal_after_us.default = options.steal_after_us;
     specs.spread.default = u64::from(options.spread);
     for spec in specs.all() {
         let (name, value, min, max) = (spec.name, spec.default, spec.min, spec.max);

@@ -75,6 +75,15 @@ thalweg_space::settings! {
         order: { name: "exec.order", choices: &Order::NAMES, adoption: Adoption::NextDispatch },
         /// Whether workers without work get tasks of busy workers
         steal: SWITCH { name: "exec.steal", adoption: Adoption::NextDispatch },
+        /// After how long inside one call of a box a worker's other tasks that are ready go to a worker that has
+        /// nothing to do; 0: they wait for the box
+        steal_after_us: {
+            name: "exec.steal_after_us",
+            unit: "us",
+            max: 60_000_000,
+            default: 1000,
+            adoption: Adoption::NextDispatch,
+        },
         /// Whether replicas of a split move to workers that have time for them
         spread: SWITCH { name: "exec.spread", default: 1, adoption: Adoption::NextDispatch },
         /// The percentage of messages' work that may be spent on reading the clock for each message (mode

@@ -71,6 +71,12 @@ impl Tuning {
         self.adopt(&self.settings.steal, telemetry) != 0
     }
 
+    /// How long a call of a task's code must last, in ticks, before other workers take tasks from behind it; 0: they
+    /// never do.
+    pub(crate) fn steal_after_ticks(&self, telemetry: &mut Telemetry) -> u64 {
+        self.clock.ns_to_ticks(self.adopt(&self.settings.steal_after_us, telemetry) * 1000)
+    }
+
     /// Whether replicas are spread now. Reading this records no event.
     pub(crate) fn spreads(&self) -> bool {
         self.settings.spread.load() != 0 && self.settings.steal.load() == 0

@@ -67,7 +67,7 @@ pub(crate) struct TaskCell {
     /// Parts of the task's specification, if their values are small, as most are; if not, `rare` has the
     /// whole specification.
     replica: u32,
-    weight: u16,
+    weight: u8,
     /// The worker that the user chose; or, from [`REPLICAS`] on, the task's replica; or [`NOBODY`] if the
     /// mapper chooses the worker.
     wished: u32,
@@ -93,6 +93,8 @@ pub(crate) struct TaskCell {
     pub(crate) state: Cell<State>,
     /// Whether the task was woken while it ran.
     pub(crate) notified: Cell<bool>,
+    /// Whether the task stays on its worker unless a user moves it, because a user has moved it there.
+    pub(crate) stays: Cell<bool>,
     /// The next task in the worker's queue of ready tasks.
     pub(crate) next_ready: Cell<*mut TaskCell>,
     /// The index in the worker's list of live tasks.
@@ -266,7 +268,7 @@ impl TaskCell {
         let Placement { node, worker } = spec.place;
         let wished = worker.and_then(|worker| u32::try_from(worker).ok()).filter(|&worker| worker < REPLICAS);
         let wished = wished.unwrap_or(NOBODY);
-        let (replica, weight) = (u32::try_from(spec.replica), u16::try_from(spec.weight));
+        let (replica, weight) = (u32::try_from(spec.replica), u8::try_from(spec.weight));
         let fits =
             replica.is_ok() && weight.is_ok() && node.is_none() && (wished != NOBODY || worker.is_none());
         let kept = (keeps_spec || !fits).then(|| Box::new(Rare { spec: Some(spec), ..Rare::default() }));
@@ -293,6 +295,7 @@ impl TaskCell {
                 parker: Parker::new(),
                 state: Cell::new(State::New),
                 notified: Cell::new(false),
+                stays: Cell::new(false),
                 next_ready: Cell::new(std::ptr::null_mut()),
                 live_index: Cell::new(u32::MAX),
                 demand: Cell::new(0),

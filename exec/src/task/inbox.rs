@@ -9,6 +9,7 @@
 
 use std::ptr::NonNull;
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::parker::Parker;
 use crate::sync::{AtomicPtr, AtomicU64, Ordering, barrier, fetch_to_write};
@@ -140,16 +141,17 @@ impl<T: Linked> Inbox<T> {
         Tasks::reversed(self.first.swap(shut(), Ordering::Acquire))
     }
 
-    /// Sleeps until another thread pushes or calls [`Inbox::wake`], unless a task has come or `something`
-    /// returns true, which must use sequentially consistent loads. The call may return early.
-    pub(crate) fn sleep(&self, something: impl FnOnce() -> bool) {
+    /// Sleeps until another thread pushes or calls [`Inbox::wake`], but not longer than `timeout`, unless a task
+    /// has come or `something` returns true, which must use sequentially consistent loads. The call may return
+    /// early.
+    pub(crate) fn sleep(&self, timeout: Option<Duration>, something: impl FnOnce() -> bool) {
         let empty = std::ptr::null_mut();
         if self.first.compare_exchange(empty, asleep(), Ordering::SeqCst, Ordering::Relaxed).is_err() {
             return;
         }
         barrier();
         if !something() {
-            self.admission.park(&self.parker, None);
+            self.admission.park(&self.parker, timeout);
         }
         self.take_off_mark();
     }

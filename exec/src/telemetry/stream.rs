@@ -83,6 +83,12 @@ impl StreamTelemetry {
         self.sizes().is_some_and(|sizes| sizes.are_due(end))
     }
 
+    /// Whether it is known that no message before index `end` must be measured.
+    #[inline]
+    pub(crate) fn no_sizes_are_due(&self, end: usize) -> bool {
+        self.sizes().is_some_and(|sizes| !sizes.are_due(end))
+    }
+
     /// Whether the stream is recorded at all.
     pub(super) fn is_watched(&self) -> bool {
         self.board().is_some()

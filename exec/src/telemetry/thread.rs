@@ -334,10 +334,10 @@ impl Telemetry {
         }
     }
 
-    /// Notes that this worker gives a task to the worker `to`.
-    pub(crate) fn task_moves(&mut self, task: &impl WatchedTask, to: u32) {
+    /// Notes that a task of worker `from` goes to worker `to`; this thread is one of the two.
+    pub(crate) fn task_moves(&mut self, task: &impl WatchedTask, (from, to): (u32, u32)) {
         if self.recorder.is_some() {
-            let (now, from) = (self.own_work(), self.worker_number());
+            let now = self.own_work();
             if self.measures() {
                 task.settle_wait(now, self.now.measured_since);
             }

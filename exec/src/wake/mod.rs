@@ -1,5 +1,6 @@
 //! Wakes tasks of other threads, and source tasks that are held.
 
+pub(crate) mod lent;
 pub(crate) mod ready;
 
 use std::ptr::NonNull;

@@ -18,6 +18,35 @@ const OVERTAKE_MAX: u32 = 256;
 /// The number of tasks that are searched for the greatest demand.
 const LOOKED_THROUGH: usize = 8;
 
+/// A worker's tasks.
+#[derive(Default)]
+pub(crate) struct Tasks {
+    pub(crate) ready: ReadyQueue,
+    pub(crate) live: Vec<NonNull<TaskCell>>,
+    /// How many idle tasks wait for room.
+    pub(crate) wait_for_room: u64,
+    /// Whether the worker is parked.
+    pub(crate) parked: bool,
+}
+
+impl Tasks {
+    /// Removes a task from the list of live tasks.
+    pub(crate) fn forget(&mut self, task: &TaskCell) {
+        let at = task.live_index.get() as usize;
+        self.live.swap_remove(at);
+        if let Some(moved) = self.live.get(at) {
+            // SAFETY: tasks in the list are alive.
+            unsafe { moved.as_ref() }.live_index.set(at as u32);
+        }
+    }
+
+    /// Notes that an idle task is woken or goes to another worker.
+    #[inline]
+    pub(crate) fn no_longer_idle(&mut self, task: &TaskCell) {
+        self.wait_for_room -= u64::from(task.waits_for.get() == Share::OutputWait);
+    }
+}
+
 /// The tasks ready to run, in the order in which they became ready, except that a task that got input goes
 /// first: messages pass through the network before others enter it, so few messages are under way, which
 /// keeps them in the cache and lets a run end soon. A task that got the end of a stream also goes first,
@@ -97,7 +126,7 @@ impl ReadyQueue {
     }
 
     /// The first `count` tasks.
-    fn first_few(&self, count: usize) -> impl Iterator<Item = NonNull<TaskCell>> {
+    pub(crate) fn first_few(&self, count: usize) -> impl Iterator<Item = NonNull<TaskCell>> {
         // SAFETY: tasks in the queue are alive.
         let next = |task: &NonNull<TaskCell>| NonNull::new(unsafe { task.as_ref() }.next_ready.get());
         std::iter::successors(NonNull::new(self.first), next).take(count)

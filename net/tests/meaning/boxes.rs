@@ -2,6 +2,8 @@
 //! interpreter.
 
 use std::sync::LazyLock;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
 use thalweg_box::Out;
 use thalweg_net::Boxes;
@@ -57,6 +59,7 @@ fn made_up(arguments: &[i64], counts: &[usize]) -> Vec<(usize, Vec<i64>)> {
 /// its variants.
 pub(crate) fn random_boxes(signatures: &[(String, usize, Vec<usize>)]) -> Boxes {
     fn emit(arguments: &[i64], counts: &[usize], out: &mut Out) {
+        linger();
         for (variant, values) in made_up(arguments, counts) {
             match values[..] {
                 [] => out.emit_variant(variant as u32, ()),
@@ -83,6 +86,17 @@ pub(crate) fn random_boxes(signatures: &[(String, usize, Vec<usize>)]) -> Boxes 
     boxes
 }
 
+/// Makes some calls of boxes long, so that other workers take tasks from behind them.
+fn linger() {
+    static CALLS: AtomicU64 = AtomicU64::new(0);
+    if CALLS.fetch_add(1, Ordering::Relaxed).is_multiple_of(32) {
+        let began = Instant::now();
+        while began.elapsed() < Duration::from_micros(150) {
+            std::hint::spin_loop();
+        }
+    }
+}
+
 pub(crate) fn boxes() -> &'static Boxes {
     static BOXES: LazyLock<Boxes> = LazyLock::new(make);
     &BOXES
@@ -90,6 +104,7 @@ pub(crate) fn boxes() -> &'static Boxes {
 
 fn make() -> Boxes {
     fn emit(name: &str, arguments: &[i64], out: &mut Out) -> Result<(), &'static str> {
+        linger();
         let (emitted, failed) = meaning(name, arguments, &[]);
         for (variant, values) in emitted {
             match values[..] {

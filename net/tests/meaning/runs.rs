@@ -334,7 +334,8 @@ fn options_of(options: u64) -> (Options, StartOptions) {
         limits.ties = Ties::Demand;
     }
     limits.fuse = options & NOT_FUSED == 0;
-    (Options { workers, capacity, ..Options::default() }, limits)
+    // With two workers each takes tasks from behind the other's call as soon as the call lasts a microsecond.
+    (Options { workers, capacity, steal_after_us: 1, ..Options::default() }, limits)
 }
 
 impl Case {
