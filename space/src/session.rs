@@ -106,6 +106,11 @@ impl Manifest {
         }))
     }
 
+    /// Records that a process joined whose copy another process writes.
+    pub(crate) fn append_joined(&self, joined: Joined) -> Result<(), Error> {
+        self.append(&Record::Joined(joined))
+    }
+
     fn append(&self, record: &Record) -> Result<(), Error> {
         append_under_lock(&self.path, record, BYTES_MAX)
     }

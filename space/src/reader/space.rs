@@ -215,7 +215,7 @@ impl SpaceReader {
     /// Fails when the header cannot be read any more.
     pub fn info(&self) -> Result<Info, Error> {
         let mut info = read_info(&self.identity, &self.path.join(IDENTITY))?;
-        if info.is_alive() {
+        if info.is_alive_here() {
             info.clock = info.clock.refined_here();
         }
         let name_now = NameRef(self.header_word(identity::NAME_NOW)?);
