@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use thalweg_link::{Exchange, Learned, PeerClock};
 use thalweg_space::archive::{ClockMap, SpaceCopy};
 use thalweg_space::copies::{Copies, CopyState};
+use thalweg_space::discover;
 use thalweg_space::reader::SpaceReader;
 use thalweg_space::{Clock, Space};
 
@@ -71,7 +72,13 @@ impl CopyBook {
         states.1 = false;
         match is_kept && !states.0.is_empty() {
             true => _ = self.copies.write(&states.0, false),
-            false => self.copies.end(),
+            false => {
+                self.copies.end();
+                for state in &states.0 {
+                    // An error is ignored: `thalweg clean` removes what is left.
+                    let _ = discover::remove(&self.session.join(copy_name(&state.node)));
+                }
+            }
         }
     }
 }
@@ -256,7 +263,7 @@ impl Fetching {
     fn write(&mut self, pieces: &[u8]) -> Result<(), thalweg_space::Error> {
         let copy = match &mut self.copy {
             Some(copy) => copy,
-            none => none.insert(SpaceCopy::create(&self.book.session, &format!("node-{}", self.node))?),
+            none => none.insert(SpaceCopy::create(&self.book.session, &copy_name(&self.node))?),
         };
         copy.take(pieces)
     }
@@ -311,6 +318,11 @@ impl Fetching {
         let (last, last_error) = moment(self.last)?;
         Some(ClockMap { first, last, error_ns: first_error.max(last_error) })
     }
+}
+
+/// The name of the directory of a node's copy.
+fn copy_name(node: &str) -> String {
+    format!("node-{node}")
 }
 
 /// Ticks of a clock as nanoseconds since its start.

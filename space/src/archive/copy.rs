@@ -129,6 +129,9 @@ impl SpaceCopy {
         if !std::mem::replace(&mut self.has_joined, true) {
             self.join(&page)?;
         }
+        if !lives {
+            crate::session::left(&self.directory, uuid(&page))?;
+        }
         Ok(())
     }
 
@@ -162,7 +165,7 @@ impl SpaceCopy {
         let pid = std::process::id();
         let parent_pid = crate::process::parent();
         Manifest::enter(session.to_owned())?.append_joined(Joined {
-            uuid: page[identity::UUID..identity::UUID + 16].try_into().expect("16 bytes"),
+            uuid: uuid(page),
             pid,
             parent_pid,
             process_start: crate::process::start_time(pid).unwrap_or(0),
@@ -183,6 +186,10 @@ impl SpaceCopy {
     pub fn remove(self) -> Result<(), Error> {
         crate::discover::remove(&self.directory)
     }
+}
+
+fn uuid(page: &[u8]) -> [u8; 16] {
+    page[identity::UUID..identity::UUID + 16].try_into().expect("16 bytes")
 }
 
 /// Changes the clock of an identity so that its real times are those of this machine.
