@@ -9,7 +9,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use serde_json::{Value, json};
 use thalweg_link::{Exchange, Learned, PeerClock};
 use thalweg_space::archive::{ClockMap, SpaceCopy};
-use thalweg_space::copies::{Copies, CopyState};
+use thalweg_space::copies::{self, Copies, CopyState};
 use thalweg_space::discover;
 use thalweg_space::reader::SpaceReader;
 use thalweg_space::{Clock, Space};
@@ -155,6 +155,7 @@ impl Fetching {
         if self.is_over {
             return Ok(false);
         }
+        self.set(talk)?;
         let now = now_ns();
         let wanted = self.book.copies.wanted_ns();
         let quiet = wanted.map_or(u64::MAX, |wanted| now.saturating_sub(wanted));
@@ -172,6 +173,20 @@ impl Fetching {
             self.forget(talk)?;
         }
         Ok(false)
+    }
+
+    /// Passes on what observers of the copy want the node to set.
+    fn set(&mut self, talk: &mut Talk) -> Result<(), Refused> {
+        let Some(copy) = &self.copy else { return Ok(()) };
+        let asked = copies::taken(copy.path());
+        if asked.is_empty() {
+            return Ok(());
+        }
+        match talk.ask("set", json!({"settings": asked}), &[]) {
+            // The observer sees that the value was not adopted.
+            Err(refused) if !refused.is_broken => Ok(()),
+            answered => answered.map(drop),
+        }
     }
 
     /// Removes a copy that nobody reads any more, so that the next one begins with the events that the node

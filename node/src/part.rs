@@ -255,6 +255,15 @@ impl Part {
                 Ok((json!({"received": clock.now(), "sent": clock.now()}), Vec::new()))
             }
             "fetch" => self.fetch(asked).map_err(|error| Refused::new(format!("{error:#}"))),
+            "set" => {
+                let space = SpaceReader::open(self.space.path()).map(|space| space.called("thalweg set"));
+                let set = space.and_then(|space| {
+                    let all = asked["settings"].as_array().into_iter().flatten();
+                    let mut pairs = all.filter_map(|one| Some((one[0].as_str()?, one[1].as_u64()?)));
+                    pairs.try_for_each(|(name, value)| space.set(name, value))
+                });
+                set.map(|()| (json!({}), Vec::new())).map_err(|error| Refused::new(format!("{error:#}")))
+            }
             "unfetch" => {
                 self.source = None;
                 Ok((json!({}), Vec::new()))

@@ -8,6 +8,7 @@ use crate::clock::system_ns;
 use crate::error::Error;
 use crate::process;
 use std::fs::{File, OpenOptions};
+use std::io::{Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, UNIX_EPOCH};
@@ -16,6 +17,8 @@ use std::time::{Duration, Instant, UNIX_EPOCH};
 pub(crate) const STATE: &str = "copies";
 /// The file whose time is that of the last look of an observer.
 pub(crate) const WANTED: &str = "wanted";
+/// The file of a copy with settings that the other machine's process is asked to change.
+pub(crate) const ASKED: &str = "asked";
 /// How often an observer that goes on looking says so, at most.
 const AGAIN: Duration = Duration::from_millis(400);
 /// How long an observer waits for copies at first.
@@ -93,6 +96,36 @@ fn read(session: &Path) -> Option<(bool, Vec<CopyState>)> {
         Some(CopyState { node, until_ns: until, missing: parts.next().unwrap_or_default().to_owned() })
     };
     Some((lives, lines.filter_map(state).collect()))
+}
+
+/// Asks the process of which the directory `copy` is a copy to set a setting; it does so when the copy is
+/// updated next.
+pub(crate) fn ask_to_set(copy: &Path, name: &str, value: u64) -> Result<(), Error> {
+    let path = copy.join(ASKED);
+    let failed = |e| Error::io("write", &path, e);
+    let mut options = OpenOptions::new();
+    let mut asked = options.append(true).create(true).mode(0o600).open(&path).map_err(failed)?;
+    crate::file::lock(&asked, &path)?;
+    asked.write_all(format!("{name}\t{value}\n").as_bytes()).map_err(failed)
+}
+
+/// Takes what observers asked the process of a copy to set: names and values, in order.
+pub fn taken(copy: &Path) -> Vec<(String, u64)> {
+    let read = || {
+        let path = copy.join(ASKED);
+        let mut asked = OpenOptions::new().read(true).write(true).open(&path).ok()?;
+        crate::file::lock(&asked, &path).ok()?;
+        let mut text = String::new();
+        asked.read_to_string(&mut text).ok()?;
+        asked.set_len(0).ok()?;
+        Some(text)
+    };
+    let text = read().unwrap_or_default();
+    let one = |line: &str| {
+        let (name, value) = line.split_once('\t')?;
+        Some((name.to_owned(), value.parse().ok()?))
+    };
+    text.lines().filter_map(one).collect()
 }
 
 /// An observer of a session, for which copies of the spaces of other machines are fetched.

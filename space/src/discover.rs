@@ -274,7 +274,15 @@ fn belongs_to_space(name: &str) -> bool {
     is_numbered(name)
         || matches!(
             name,
-            "settings" | "mailbox" | "map" | "probes" | "segments" | "tuner.lock" | "tuner.pins" | "pictures"
+            "settings"
+                | "asked"
+                | "mailbox"
+                | "map"
+                | "probes"
+                | "segments"
+                | "tuner.lock"
+                | "tuner.pins"
+                | "pictures"
         )
 }
 

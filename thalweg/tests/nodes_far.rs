@@ -76,6 +76,12 @@ fn a_session_of_machines_is_one_report_while_it_runs() {
         assert!(text.contains(name), "{text} {}", stderr(&scoped));
     }
     clocks_agree(&cluster, &session);
+    let set = cluster.command().args(["set", &session, "link.encoding", "lz4"]).output().expect("it starts");
+    let text = String::from_utf8_lossy(&set.stdout).into_owned() + &stderr(&set);
+    for name in ["far: ", "far@a: ", "far@b: "] {
+        let line = text.lines().find(|line| line.starts_with(name)).unwrap_or_else(|| panic!("{text}"));
+        assert!(line.contains("link.encoding = lz4 (was plain), adopted after"), "{text}");
+    }
     let (is_well, said) = run.end();
     assert!(is_well, "{said}");
     let left = std::fs::read_dir(cluster.path("spaces")).expect("it is there").count();
