@@ -181,8 +181,8 @@ fn links_are_reported_with_what_holds_them_back() {
     let net = cluster.net("far.snet", NET);
     let kept = cluster.path("spaces/kept").display().to_string();
     let run = [&net, "--nodes", "a,b", "--monitor", "full", "--keep", "--space", &kept];
-    let set = ["--set", "link.send_bandwidth=20kB/s", "--set", "link.transport=routed"];
-    let done = cluster.run(&[&run[..], &set[..]].concat(), &cluster::numbers(1_000));
+    let set = ["--set", "link.send_bandwidth=100kB/s", "--set", "link.transport=routed"];
+    let done = cluster.run(&[&run[..], &set[..]].concat(), &cluster::numbers(2_000));
     assert!(done.status.success(), "{}", stderr(&done));
     let report = told(&cluster, &["report", &kept, "--json"]);
     assert_eq!(report["verdict"]["rule"], "link", "{:#}", report["verdict"]);
@@ -198,7 +198,7 @@ fn links_are_reported_with_what_holds_them_back() {
         (sum, of_it.map(|link| link["messages"].as_u64().expect("a number")).sum::<u64>())
     };
     // The opening of a part is a message, too.
-    assert_eq!([of("far"), of("far@a"), of("far@b")], [(2, 2_002), (1, 1_000), (1, 1_000)]);
+    assert_eq!([of("far"), of("far@a"), of("far@b")], [(2, 4_002), (1, 2_000), (1, 2_000)]);
     let told = notes(&report, "links");
     assert!(told.iter().all(|note| note.contains("are never routed")) && told.len() == 3, "{told:?}");
     let shown = cluster.command().args(["report", &kept]).output().expect("thalweg starts");
