@@ -3,12 +3,15 @@
 
 mod cluster;
 mod far;
+#[allow(dead_code, reason = "only connections are broken here")]
+mod faulty;
 mod program;
 
 use std::time::{Duration, Instant};
 
 use cluster::{Cluster, stderr};
 use far::{Fed, spaces_of};
+use faulty::{family, reset};
 use serde_json::Value;
 use thalweg_space::reader::{Item, SpaceReader};
 
@@ -203,6 +206,29 @@ fn links_are_reported_with_what_holds_them_back() {
     assert!(told.iter().all(|note| note.contains("are never routed")) && told.len() == 3, "{told:?}");
     let shown = cluster.command().args(["report", &kept]).output().expect("thalweg starts");
     assert!(String::from_utf8_lossy(&shown.stdout).contains("LINKS OF"), "{}", stderr(&shown));
+}
+
+/// Questions of the run are numbered and answers kept, so no piece of a copy is lost or taken twice.
+#[test]
+fn a_copy_is_whole_although_connections_break() {
+    let Some(cluster) = far::cluster(&["a", "b"]) else { return };
+    let net = cluster.net("far.snet", NET);
+    let kept = cluster.path("spaces/kept").display().to_string();
+    let mut run =
+        Fed::start(&cluster, &[&net, "--nodes", "a,b", "--monitor", "full", "--keep", "--space", &kept]);
+    let mut broken = 0;
+    for _ in 0..40 {
+        run.feed(250);
+        for (_, node) in &cluster.nodes {
+            broken += reset(&family(node.id()), || true);
+        }
+    }
+    let (is_well, said) = run.end();
+    assert!(is_well, "{said}");
+    let report = told(&cluster, &["report", &kept, "--json"]);
+    assert_eq!(written(&report), expected(10_000), "{broken} connections were reset");
+    assert_eq!((&report["window"]["lost"], notes(&report, "node")), (&0.into(), vec![]));
+    assert!(broken > 100, "{broken} connections were reset");
 }
 
 #[test]
