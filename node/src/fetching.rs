@@ -62,7 +62,7 @@ impl CopyBook {
         let state = &mut states.0[at];
         state.until_ns = until_ns.unwrap_or(state.until_ns);
         missing.clone_into(&mut state.missing);
-        // An error is ignored: the file is only for observers, and a full disk is told by what needs it.
+        // An error is ignored: the file is only for observers, and a full disk is reported by what needs it.
         let _ = self.copies.write(&states.0, states.1);
     }
 

@@ -1,4 +1,4 @@
-//! Copies of spaces of other machines in the directory of a session: who wants them, and how far they are.
+//! Copies of spaces of other machines in the directory of a session: whether they are wanted, and how far they are.
 //!
 //! Two files of the session's directory hold that. The process that fetches the copies writes `copies`: its
 //! process id and start, then a line for each other machine. An observer sets the time of `wanted` as long as

@@ -41,7 +41,8 @@ mod tests {
     #[test]
     fn what_links_wait_for_is_named() {
         // Of two links, each waited for 0.4 s.
-        let cases: [(&str, &str, fn(&mut LinkUse)); 4] = [
+        type Wait = fn(&mut LinkUse);
+        let cases: [(&str, &str, Wait); 4] = [
             ("link", "bandwidth that is allowed", |link| link.pace_wait_ns = 0.8e9),
             ("link", "network to node b", |link| link.connection_wait_ns = 0.8e9),
             ("port", "Too few ports", |link| link.port_wait_ns = 0.8e9),
