@@ -1462,6 +1462,31 @@
 #define THALWEG_KIND_NET_RECORD_DESCRIBED_AT_TAG_2 UINT32_C(48)
 #define THALWEG_KIND_NET_RECORD_DESCRIBED_TYPE_TAG_2 THALWEG_FIELD_I64
 
+/* From this message on, messages of a link and of a stream correspond one by one. Recorded at the first message, and whenever another message of the stream follows than the next one. */
+#define THALWEG_KIND_NET_JOINT_NAME "net.joint"
+#define THALWEG_KIND_NET_JOINT_HASH UINT64_C(0x2b8c48f3d118ca94)
+#define THALWEG_KIND_NET_JOINT_WORDS UINT32_C(6)
+/* The task at this end of the link. */
+#define THALWEG_KIND_NET_JOINT_AT_TASK UINT32_C(0)
+#define THALWEG_KIND_NET_JOINT_TYPE_TASK THALWEG_FIELD_U64
+/* The link's number in its session. */
+#define THALWEG_KIND_NET_JOINT_AT_LINK UINT32_C(8)
+#define THALWEG_KIND_NET_JOINT_TYPE_LINK THALWEG_FIELD_U64
+/* The direction in which records travel. */
+#define THALWEG_KIND_NET_JOINT_AT_WAY UINT32_C(16)
+#define THALWEG_KIND_NET_JOINT_TYPE_WAY THALWEG_FIELD_ENUM
+#define THALWEG_KIND_NET_JOINT_CHOICE_WAY_OUT UINT32_C(0)
+#define THALWEG_KIND_NET_JOINT_CHOICE_WAY_IN UINT32_C(1)
+/* The number of the message in the link, from 0. */
+#define THALWEG_KIND_NET_JOINT_AT_NUMBER UINT32_C(24)
+#define THALWEG_KIND_NET_JOINT_TYPE_NUMBER THALWEG_FIELD_U64
+/* The stream. */
+#define THALWEG_KIND_NET_JOINT_AT_STREAM UINT32_C(32)
+#define THALWEG_KIND_NET_JOINT_TYPE_STREAM THALWEG_FIELD_U64
+/* The number of the message in the stream, from 0. */
+#define THALWEG_KIND_NET_JOINT_AT_INDEX UINT32_C(40)
+#define THALWEG_KIND_NET_JOINT_TYPE_INDEX THALWEG_FIELD_U64
+
 /* A tuner decided something about this run. */
 #define THALWEG_KIND_TUNER_DECIDED_NAME "tuner.decided"
 #define THALWEG_KIND_TUNER_DECIDED_HASH UINT64_C(0x784aa21bedcddf8b)
@@ -1522,8 +1547,8 @@
 
 /* The counters of an end of a link since it was made; recorded when the end is made, five times a second, and when it ends. */
 #define THALWEG_KIND_LINK_COUNTED_NAME "link.counted"
-#define THALWEG_KIND_LINK_COUNTED_HASH UINT64_C(0x24eae34a699668ee)
-#define THALWEG_KIND_LINK_COUNTED_WORDS UINT32_C(14)
+#define THALWEG_KIND_LINK_COUNTED_HASH UINT64_C(0xffb2611734e5a001)
+#define THALWEG_KIND_LINK_COUNTED_WORDS UINT32_C(15)
 /* The link's number in its session. */
 #define THALWEG_KIND_LINK_COUNTED_AT_LINK UINT32_C(0)
 #define THALWEG_KIND_LINK_COUNTED_TYPE_LINK THALWEG_FIELD_U64
@@ -1568,6 +1593,18 @@
 /* The time for which the connection accepted no bytes (out) or delivered none (in), or for which there was no connection. */
 #define THALWEG_KIND_LINK_COUNTED_AT_CONNECTION_WAIT UINT32_C(104)
 #define THALWEG_KIND_LINK_COUNTED_TYPE_CONNECTION_WAIT THALWEG_FIELD_U64
+/* How the link's bytes travel; known at the sender. */
+#define THALWEG_KIND_LINK_COUNTED_AT_CARRIER UINT32_C(112)
+#define THALWEG_KIND_LINK_COUNTED_TYPE_CARRIER THALWEG_FIELD_ENUM
+#define THALWEG_KIND_LINK_COUNTED_CHOICE_CARRIER_UNKNOWN UINT32_C(0)
+#define THALWEG_KIND_LINK_COUNTED_CHOICE_CARRIER_TCP UINT32_C(1)
+#define THALWEG_KIND_LINK_COUNTED_CHOICE_CARRIER_TLS UINT32_C(2)
+#define THALWEG_KIND_LINK_COUNTED_CHOICE_CARRIER_UNIX UINT32_C(3)
+#define THALWEG_KIND_LINK_COUNTED_CHOICE_CARRIER_MEMORY UINT32_C(4)
+#define THALWEG_KIND_LINK_COUNTED_CHOICE_CARRIER_ROUTED UINT32_C(5)
+/* Whether the link goes directly although `link.transport` is `routed`, because one of its ends is the process that began the session. */
+#define THALWEG_KIND_LINK_COUNTED_AT_IS_EXEMPT UINT32_C(113)
+#define THALWEG_KIND_LINK_COUNTED_TYPE_IS_EXEMPT THALWEG_FIELD_BOOL
 
 /* The links of a process have adopted a new value of a setting. */
 #define THALWEG_KIND_LINK_SETTING_ADOPTED_NAME "link.setting_adopted"

@@ -32,6 +32,8 @@
 #define THALWEG_IDENTITY_ANCHOR_FIRST UINT32_C(80)
 /* Second anchor: version (odd while being written), ticks, monotonic ns, real-time ns. Starts a line. */
 #define THALWEG_IDENTITY_ANCHOR_SECOND UINT32_C(128)
+/* In a copy of a space of another machine, the largest error of the clock's real time, plus one, in nanoseconds; 0: the clock is the machine's own. */
+#define THALWEG_IDENTITY_CLOCK_ERROR UINT32_C(160)
 /* State: 1 running, 2 finished. Starts a line. */
 #define THALWEG_IDENTITY_STATE UINT32_C(192)
 /* The number of writers so far. Writers are numbered from 1, so this is also the last writer's number. */
@@ -44,6 +46,10 @@
 #define THALWEG_IDENTITY_FLAGS UINT32_C(224)
 /* The space's present name, as a reference to the catalog; 0: still `NAME`. */
 #define THALWEG_IDENTITY_NAME_NOW UINT32_C(232)
+/* In a copy of a space of another machine, the process that fetches it (low half); 0: no process does. */
+#define THALWEG_IDENTITY_FETCHER UINT32_C(240)
+/* Start of that process. */
+#define THALWEG_IDENTITY_FETCHER_START UINT32_C(248)
 /* The space's first name: length as a word, then bytes. */
 #define THALWEG_IDENTITY_NAME UINT32_C(256)
 /* The most bytes of the name. */

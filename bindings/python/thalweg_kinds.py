@@ -439,6 +439,14 @@ KINDS = {
         "tag_1": Field("tag_1", layout.FIELD_I64, 40, "", {}, "The value of the record's second tag; 0 without a second tag."),
         "tag_2": Field("tag_2", layout.FIELD_I64, 48, "", {}, "The value of the record's third tag; 0 without a third tag."),
     }),
+    "net.joint": Kind("net.joint", 0x2b8c48f3d118ca94, 6, "From this message on, messages of a link and of a stream correspond one by one. Recorded at the first message, and whenever another message of the stream follows than the next one.", {
+        "task": Field("task", layout.FIELD_U64, 0, "", {}, "The task at this end of the link."),
+        "link": Field("link", layout.FIELD_U64, 8, "", {}, "The link's number in its session."),
+        "way": Field("way", layout.FIELD_ENUM, 16, "", {"out": 0, "in": 1}, "The direction in which records travel."),
+        "number": Field("number", layout.FIELD_U64, 24, "", {}, "The number of the message in the link, from 0."),
+        "stream": Field("stream", layout.FIELD_U64, 32, "", {}, "The stream."),
+        "index": Field("index", layout.FIELD_U64, 40, "", {}, "The number of the message in the stream, from 0."),
+    }),
     "tuner.decided": Kind("tuner.decided", 0x784aa21bedcddf8b, 9, "A tuner decided something about this run.", {
         "number": Field("number", layout.FIELD_U64, 0, "", {}, "The decision's number."),
         "what": Field("what", layout.FIELD_ENUM, 8, "", {"began": 0, "changed": 1, "tried": 2, "kept": 3, "taken_back": 4, "undone": 5, "pinned": 6, "advised": 7, "ended": 8}, "What was decided."),
@@ -456,7 +464,7 @@ KINDS = {
     "control.paused": Kind("control.paused", 0xc49a31c9592edb2c, 1, "A command paused the run's sources, or let them continue.", {
         "paused": Field("paused", layout.FIELD_BOOL, 0, "", {}, "Whether the sources are paused."),
     }),
-    "link.counted": Kind("link.counted", 0x24eae34a699668ee, 14, "The counters of an end of a link since it was made; recorded when the end is made, five times a second, and when it ends.", {
+    "link.counted": Kind("link.counted", 0xffb2611734e5a001, 15, "The counters of an end of a link since it was made; recorded when the end is made, five times a second, and when it ends.", {
         "link": Field("link", layout.FIELD_U64, 0, "", {}, "The link's number in its session."),
         "node": Field("node", layout.FIELD_NAME, 8, "", {}, "The node at the other end."),
         "direction": Field("direction", layout.FIELD_ENUM, 16, "", {"out": 0, "in": 1}, "The direction in which records travel."),
@@ -471,6 +479,8 @@ KINDS = {
         "port_wait": Field("port_wait", layout.FIELD_U64, 88, "ns", {}, "The time for which the sender waited because all ports were in use."),
         "pace_wait": Field("pace_wait", layout.FIELD_U64, 96, "ns", {}, "The time for which the sender waited because the allowed bandwidth was used up."),
         "connection_wait": Field("connection_wait", layout.FIELD_U64, 104, "ns", {}, "The time for which the connection accepted no bytes (out) or delivered none (in), or for which there was no connection."),
+        "carrier": Field("carrier", layout.FIELD_ENUM, 112, "", {"unknown": 0, "tcp": 1, "tls": 2, "unix": 3, "memory": 4, "routed": 5}, "How the link's bytes travel; known at the sender."),
+        "is_exempt": Field("is_exempt", layout.FIELD_BOOL, 113, "", {}, "Whether the link goes directly although `link.transport` is `routed`, because one of its ends is the process that began the session."),
     }),
     "link.setting_adopted": Kind("link.setting_adopted", 0x42145ef6de5b9b74, 3, "The links of a process have adopted a new value of a setting.", {
         "name": Field("name", layout.FIELD_NAME, 0, "", {}, "The setting."),

@@ -28,6 +28,8 @@ IDENTITY_FREQUENCY = 72
 IDENTITY_ANCHOR_FIRST = 80
 # Second anchor: version (odd while being written), ticks, monotonic ns, real-time ns. Starts a line.
 IDENTITY_ANCHOR_SECOND = 128
+# In a copy of a space of another machine, the largest error of the clock's real time, plus one, in nanoseconds; 0: the clock is the machine's own.
+IDENTITY_CLOCK_ERROR = 160
 # State: 1 running, 2 finished. Starts a line.
 IDENTITY_STATE = 192
 # The number of writers so far. Writers are numbered from 1, so this is also the last writer's number.
@@ -40,6 +42,10 @@ IDENTITY_LIVE_CHUNKS = 216
 IDENTITY_FLAGS = 224
 # The space's present name, as a reference to the catalog; 0: still `NAME`.
 IDENTITY_NAME_NOW = 232
+# In a copy of a space of another machine, the process that fetches it (low half); 0: no process does.
+IDENTITY_FETCHER = 240
+# Start of that process.
+IDENTITY_FETCHER_START = 248
 # The space's first name: length as a word, then bytes.
 IDENTITY_NAME = 256
 # The most bytes of the name.

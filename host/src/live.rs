@@ -20,6 +20,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use thalweg_monitor::{Follower, Report};
+use thalweg_space::copies::Observer;
 use thalweg_space::lease::Terms;
 use thalweg_space::reader::{SettingView, SpaceReader};
 use thalweg_space::{Answer, Command, discover};
@@ -84,6 +85,8 @@ impl LiveRun {
     /// # Errors
     /// If the directory that contains the session cannot be read.
     pub fn of_session(session: &Path) -> Result<Vec<(String, LiveRun)>, Error> {
+        // Copies of the spaces of other machines are there while somebody looks.
+        Observer::default().look(session);
         let around = session.parent().map_or_else(spaces::parent, |parent| Ok(parent.to_owned()))?;
         let listed = discover::list(&around).map_err(Error::usage_of)?;
         let members = listed.iter().filter(|space| space.alive && space.session.as_deref() == Some(session));

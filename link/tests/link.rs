@@ -75,6 +75,37 @@ fn connections_that_break_anywhere_lose_nothing() {
     }
 }
 
+/// Each connection carries less than a frame.
+#[test]
+fn connections_that_break_within_each_frame_make_progress() {
+    for (seed, encoding) in [(1, Encoding::Plain), (2, Encoding::Zstd), (3, Encoding::Lz4)] {
+        let listener = Listener::new(&anywhere(), TOKEN).unwrap();
+        // On average a connection carries 10,000 bytes, and 20,000 at most.
+        let relay = Relay::new(listener.address(), seed, 10_000);
+        let (mut sender, mut receiver, tuning) = ends(&listener, relay.address.clone(), seed);
+        tuning.set_frame_bytes(256 << 10);
+        tuning.set_buffer_bytes(1 << 20);
+        tuning.set_window_bytes(1 << 20);
+        tuning.set_encoding(encoding);
+        // What compression does not shorten.
+        let mut chance = Chance::new(seed);
+        let noise: Vec<u8> = (0..400_000).map(|_| chance.below(1 << (4 + 2 * (seed % 2))) as u8).collect();
+        let sent = noise.clone();
+        let sending = std::thread::spawn(move || {
+            sender.push(&sent).unwrap();
+            let counters = sender.counters();
+            sender.finish().unwrap();
+            counters.read()
+        });
+        assert!(receiver.recv().unwrap() == Some(&noise[..]), "{encoding:?}");
+        assert_eq!(receiver.recv().unwrap(), None);
+        let counts = sending.join().unwrap();
+        drop(receiver);
+        let cuts = relay.cuts.load(Ordering::Relaxed);
+        assert!(cuts >= 8, "{encoding:?}: {cuts} cuts, {counts:?}");
+    }
+}
+
 /// The receiver waits for a message that was lost with the connection, and the sender has nothing more to
 /// send.
 #[test]

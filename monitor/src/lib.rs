@@ -40,8 +40,9 @@ pub use decoding::rows;
 pub use decoding::sizes::Sizes;
 pub use decoding::texts::Text;
 pub use following::analysis::{Analysis, Options};
-pub use following::follower::{Follower, report, report_space, slowest, stories, story};
+pub use following::follower::{Follower, report, report_space};
 pub use following::perturb::{Dependence, Interplay, Perturbed, Together, Tried, Unperturbed, perturb};
+pub use following::stories::{slowest, stories, story};
 pub use heartbeat::{Heartbeat, Standing, Still};
 pub use ids::{IdHasher, IdMap, StreamId, TaskId, WorkerId};
 pub use lineage::message::{MessageId, NotAMessage};
@@ -50,10 +51,10 @@ pub use monitor::{Batch, Ending, Moment, Monitor, Open};
 pub use report::{
     Action, Alternative, Asleep, Behind, BehindRecord, BrokenStream, BusyAccount, CommandLine, Component,
     Deadlock, Distribution, Expensive, ExpensiveBy, FailedMessage, Figure, Finding, Hanging, Latency, Limits,
-    Measured, Measurement, MessageTimes, ModeSpan, NewValue, Note, Occupancy, Overhead, Phase, Processors,
-    Replay, Report, Root, RootState, SCHEMA, SleepsFor, SpaceInfo, State, Stream, StreamRef, Subject,
-    Suggestion, Task, TaskRef, TaskShares, Throughput, Utilisation, VERSION, Verdict, VerdictKind, Volume,
-    WaitEdge, WaitNow, Waiting, Window, Words, Work, Worker, WorkerShares,
+    LinkUse, Measured, Measurement, MessageTimes, ModeSpan, NewValue, Note, Occupancy, Overhead, Phase,
+    Processors, Replay, Report, Root, RootState, SCHEMA, SleepsFor, SpaceInfo, State, Stream, StreamRef,
+    Subject, Suggestion, Task, TaskRef, TaskShares, Throughput, Utilisation, VERSION, Verdict, VerdictKind,
+    Volume, WaitEdge, WaitNow, Waiting, Window, Words, Work, Worker, WorkerShares,
 };
 pub use verdict::{THRESHOLDS, Threshold, account_is_sure, rule_names};
 pub use whatif::{

@@ -15,6 +15,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 use thalweg_host::Error;
 use thalweg_link::secure::{self, Identity};
+use thalweg_space::archive::COPYING;
 
 use crate::channel::{Channel, Met, Refused, hex, host_of, is_cut, unhex};
 use crate::cluster::{Cluster, Known, is_name};
@@ -398,6 +399,9 @@ impl Guest {
                         _ => session.ask(other, head.clone(), blob),
                     };
                     if other == "close" {
+                        if head["fetched"] == json!(true) {
+                            session.space = session.begun.clone();
+                        }
                         // The session is removed before the answer is sent, so nothing of it is left when the
                         // answer arrives.
                         self.own.session = None;
@@ -448,6 +452,8 @@ struct SessionHere {
     folder: Folder,
     /// The process's space, which is removed at the end unless the session keeps it.
     space: Option<PathBuf>,
+    /// The process's space, if it has begun.
+    begun: Option<PathBuf>,
     /// The last bytes of the process's standard error.
     stderr: Arc<Mutex<String>>,
 }
@@ -492,7 +498,7 @@ impl SessionHere {
         // If a session's process hangs, the node must still answer.
         channel.set_patience(Some(PART_PATIENCE)).map_err(failed)?;
         shared.sessions.fetch_add(1, Ordering::Relaxed);
-        Ok(SessionHere { shared: shared.clone(), child, channel, folder, space: None, stderr })
+        Ok(SessionHere { shared: shared.clone(), child, channel, folder, space: None, begun: None, stderr })
     }
 
     fn open(&mut self, shared: &Shared, head: &Value) -> Result<Value, Refused> {
@@ -502,8 +508,8 @@ impl SessionHere {
             ));
         }
         let (answer, _) = self.change(shared, "open", head)?;
-        let space = answer["space"].as_str().filter(|_| head["keep"] != json!(true));
-        self.space = space.map(PathBuf::from);
+        self.begun = answer["space"].as_str().map(PathBuf::from);
+        self.space = self.begun.clone().filter(|_| head["keep"] != json!(true));
         Ok(answer)
     }
 
@@ -563,6 +569,8 @@ impl Drop for SessionHere {
         let _ = self.child.kill();
         let _ = self.child.wait();
         // Errors are ignored, because nothing in the space is needed any more.
+        let copying = format!("{COPYING}{}", self.child.id());
+        self.begun.iter().for_each(|space| _ = std::fs::remove_dir_all(space.with_file_name(&copying)));
         self.space.iter().for_each(|space| _ = std::fs::remove_dir_all(space));
         self.shared.sessions.fetch_sub(1, Ordering::Relaxed);
     }

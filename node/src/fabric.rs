@@ -192,7 +192,8 @@ impl Fabric {
             |name, old, new| watched.into_iter().for_each(|watched| watched.adopted(name, old, new));
         let transport = |transport| self.set_transport(transport);
         settings.apply(&self.tuning, (&self.sending, &self.receiving), transport, adopted);
-        watched.into_iter().for_each(WatchedEnds::look);
+        let is_routed = self.targets().transport == Transport::Routed;
+        watched.into_iter().for_each(|watched| watched.look(is_routed));
     }
 
     /// The bytes that links sent and received, including headers.
@@ -387,16 +388,22 @@ impl Fabric {
     }
 
     fn incoming(self: &Arc<Self>, node: usize, number: u64, receiver: Receiver) -> LinkIn {
-        self.watch(number, node, Direction::In, receiver.counters());
+        self.watch(number, node, Direction::In, receiver.counters(), None);
         LinkIn { fabric: self.clone(), node, number, receiver, is_found: false }
     }
 
-    fn watch(&self, number: u64, node: usize, direction: Direction, counters: Counters) {
+    fn watch(
+        &self,
+        number: u64,
+        node: usize,
+        direction: Direction,
+        counters: Counters,
+        tuning: Option<Tuning>,
+    ) {
         let name = self.names.get(node).map_or("?", String::as_str);
-        self.watched
-            .get()
-            .into_iter()
-            .for_each(|watched| watched.add(number, name, direction, counters.clone()));
+        if let Some(watched) = self.watched.get() {
+            watched.add(number, name, direction, counters, tuning);
+        }
     }
 
     fn sender(self: &Arc<Self>, node: usize, number: u64) -> Result<LinkOut, String> {
@@ -415,10 +422,10 @@ impl Fabric {
         };
         let tuning = options.tuning.clone();
         let sender = Sender::new(options).map_err(|error| format!("{error:#}"))?;
-        targets.senders.push((node, number, tuning));
+        targets.senders.push((node, number, tuning.clone()));
         drop(targets);
         self.stops().push((node, sender.stop()));
-        self.watch(number, node, Direction::Out, sender.counters());
+        self.watch(number, node, Direction::Out, sender.counters(), Some(tuning));
         let stop = sender.stop();
         let out = LinkOut {
             fabric: self.clone(),
@@ -504,6 +511,10 @@ impl LinkOut {
 }
 
 impl ToNode for LinkOut {
+    fn number(&self) -> Option<u64> {
+        Some(self.number)
+    }
+
     fn push(&mut self, message: &[u8]) -> Result<(), String> {
         self.with(|sender| sender.push(message))
     }
@@ -550,6 +561,10 @@ impl LinkIn {
 }
 
 impl FromNode for LinkIn {
+    fn number(&self) -> Option<u64> {
+        Some(self.number)
+    }
+
     fn next(&mut self) -> Result<Got<'_>, String> {
         let is_found = std::mem::take(&mut self.is_found) || self.advance(Some(Instant::now()))?;
         Ok(match is_found {

@@ -14,10 +14,12 @@ use serde_json::{Value, json};
 use thalweg_host::{Error, libraries};
 use thalweg_net::RecordError;
 use thalweg_net::run::{Elsewhere, Opened, Session, Ways};
+use thalweg_space::Space;
 
 use crate::channel::{Refused, hex, random};
 use crate::cluster::{Cluster, Known};
 use crate::fabric::{Fabric, Unreachable};
+use crate::fetching::{CopyBook, Fetching};
 use crate::part::Map;
 use crate::placement::Placement;
 use crate::shared_map::{Came, Exchange};
@@ -128,6 +130,8 @@ pub struct Members {
     session: [u8; 16],
     token: [u8; 32],
     on_lost: OnLost,
+    /// The copies of the spaces of other machines; `None`: the run has no session.
+    copies: Option<Arc<CopyBook>>,
     /// The nodes that are connected, until the session begins and takes them.
     reached: Mutex<Vec<Reached>>,
     watching: Mutex<Vec<Watching>>,
@@ -241,7 +245,9 @@ impl Members {
             placement: plan.placement.clone(),
             gives_back: plan.on_loss == OnLoss::GoOn,
         };
+        let copies = plan.gather.as_deref().map(|session| Arc::new(CopyBook::new(session)));
         Ok(Arc::new(Members {
+            copies,
             plan,
             map,
             names,
@@ -317,6 +323,7 @@ impl Members {
         self.fabric.declare(session.space())?;
         let mut reached = std::mem::take(&mut *locked(&self.reached));
         let mut addresses = vec![self.fabric.address()];
+        let mut fetching = Vec::new();
         let fingerprint = format!("{:016x}", session.fingerprint());
         for (at, node) in reached.iter_mut().enumerate() {
             let name = &self.names[at + 1];
@@ -327,6 +334,7 @@ impl Members {
                 return Err(format!("node {name} {OTHER_NETWORK}"));
             }
             locked(&self.shared.fingerprints).insert(at + 1, fingerprint.clone());
+            fetching.push(self.fetching(name, &opened, session.space()));
             addresses.push(opened["address"].as_str().unwrap_or_default().to_owned());
         }
         for (at, node) in reached.iter_mut().enumerate() {
@@ -340,7 +348,7 @@ impl Members {
         map.iter().for_each(|map| map.join(0, &self.names));
         *locked(&self.shared.session) = Some(session);
         let mut watching = locked(&self.watching);
-        for (at, Reached { talk, .. }) in reached.into_iter().enumerate() {
+        for (at, (Reached { talk, .. }, fetching)) in reached.into_iter().zip(fetching).enumerate() {
             let (requests, asked) = mpsc::channel();
             let watch = Watch {
                 node: at + 1,
@@ -354,6 +362,7 @@ impl Members {
                 losses_sent: 0,
                 exchange: map.clone().map(|map| Exchange::new(map, at + 1)),
                 asked_at: None,
+                fetching,
             };
             let thread = std::thread::Builder::new().name(format!("node {}", watch.name));
             let thread = thread.spawn(move || watch.run()).map_err(|error| error.to_string())?;
@@ -361,6 +370,13 @@ impl Members {
             watching.push(Watching { node: at + 1, requests, thread });
         }
         Ok(())
+    }
+
+    /// The copy of the space of a node on another machine.
+    fn fetching(&self, name: &str, opened: &Value, own: Option<&Space>) -> Option<Fetching> {
+        let (book, own) = (self.copies.clone()?, own?);
+        let is_far = !crate::fetching::is_near(opened);
+        is_far.then(|| Fetching::new(name, opened, own, book, self.plan.keep)).flatten()
     }
 
     /// Begins again after the network has ended, with the same network or another one.
@@ -543,6 +559,7 @@ impl Elsewhere for Members {
             // A panic of the thread was reported by the thread itself.
             let _ = thread.join();
         }
+        self.copies.iter().for_each(|copies| copies.end(self.plan.keep));
         // Dropping the session ends the stream of failed records.
         *locked(&self.shared.session) = None;
     }
@@ -565,10 +582,22 @@ struct Watch {
     exchange: Option<Exchange>,
     /// When the node last asked for compare-and-set.
     asked_at: Option<Instant>,
+    /// The copy of the node's space, if the node is on another machine.
+    fetching: Option<Fetching>,
 }
 
 impl Watch {
     fn run(mut self) {
+        if let Err((refused, answered)) = self.watch() {
+            self.lose(&refused, answered);
+        }
+    }
+
+    /// Polls the node until it has ended.
+    ///
+    /// # Errors
+    /// Why the node is lost, and when it answered last.
+    fn watch(&mut self) -> Result<(), (Refused, Instant)> {
         let mut answered = Instant::now();
         loop {
             self.fabric.look();
@@ -577,11 +606,11 @@ impl Watch {
             }
             if let Some(why) = locked(&self.shared.unusable).get(&self.node).cloned() {
                 let refused = Refused { why, is_broken: true, is_cut: false };
-                return self.lose(&refused, answered);
+                return Err((refused, answered));
             }
             while let Ok(request) = self.asked.try_recv() {
                 match self.carry_out(request) {
-                    Err(refused) if refused.is_broken => return self.lose(&refused, answered),
+                    Err(refused) if refused.is_broken => return Err((refused, answered)),
                     _ => answered = Instant::now(),
                 }
             }
@@ -590,16 +619,23 @@ impl Watch {
                 Ok((answer, more)) => {
                     answered = Instant::now();
                     if answer.get("ended").is_some() {
+                        let fetched =
+                            self.fetching.as_mut().map(|one| one.finish(&mut self.talk)).transpose();
+                        let is_fetched = fetched.map_err(|refused| (refused, answered))?.unwrap_or(false);
                         self.conclude(&answer["ended"]);
                         // The answer is ignored: the session's process on the node ends in any case.
-                        let _ = self.talk.ask("close", json!({}), &[]);
-                        return;
+                        let _ = self.talk.ask("close", json!({"fetched": is_fetched}), &[]);
+                        return Ok(());
                     }
                     if more {
                         continue;
                     }
                 }
-                Err(refused) => return self.lose(&refused, answered),
+                Err(refused) => return Err((refused, answered)),
+            }
+            let fetched = self.fetching.as_mut().map(|one| one.look(&mut self.talk)).transpose();
+            if fetched.map_err(|refused| (refused, answered))? == Some(true) {
+                continue;
             }
             let asks = self.asked_at.is_some_and(|at| at.elapsed() < ASK_OFTEN_FOR);
             std::thread::park_timeout(if asks { ASK_OFTEN } else { ASK_EVERY });
@@ -722,7 +758,7 @@ impl Watch {
         }
     }
 
-    fn lose(&self, refused: &Refused, answered: Instant) {
+    fn lose(&mut self, refused: &Refused, answered: Instant) {
         let silent = answered.elapsed();
         let why = match refused.why.as_str() {
             "it does not answer" => format!("it has not answered for {:.1} s", silent.as_secs_f64()),
@@ -732,6 +768,7 @@ impl Watch {
         let under_way = session.map_or_else(Vec::new, |session| session.under_way(self.node));
         let loss = Loss { node: self.name.clone(), why, under_way };
         self.fabric.lose(self.node, &loss.why);
+        self.fetching.iter_mut().for_each(|one| one.lose(&loss.why));
         locked(&self.shared.losses).push((self.node, loss.clone()));
         (self.on_lost)(&loss);
     }

@@ -18,12 +18,14 @@ use thalweg_net::crash::CrashWatch;
 use thalweg_net::library::unload_unused;
 use thalweg_net::run::{Elsewhere, Opened, Serving, Session, StartOptions, Ways};
 use thalweg_net::{Boxes, CALLS_MAX, Loading, Network, RecordError, StrayLine};
+use thalweg_space::archive::SpaceSource;
 use thalweg_space::reader::SpaceReader;
-use thalweg_space::{Space, SpaceOptions};
+use thalweg_space::{ElementOptions, Policy, Space, SpaceOptions};
 
 use crate::certificates::Certificates;
-use crate::channel::{BLOB_MAX, Channel, Refused, unhex};
+use crate::channel::{BLOB_MAX, Channel, Refused, hex, unhex};
 use crate::fabric::Fabric;
+use crate::keeper::Keeper;
 use crate::placement::Placement;
 use crate::shared_map::Exchange;
 
@@ -103,7 +105,12 @@ struct Part {
     space: Space,
     /// What the process that began the session knows of the shared map.
     exchange: Exchange,
-    keep: bool,
+    /// Whether every event is kept.
+    is_kept: bool,
+    /// The thread that keeps every event, until the session ends.
+    keeper: Option<Keeper>,
+    /// What is sent of the space to the process that began the session, if that is on another machine.
+    source: Option<SpaceSource>,
     /// The network whose parts run here, and its boxes.
     program: Program,
     map: Map,
@@ -198,17 +205,22 @@ impl Part {
         runtime.start();
         set(&pairs(&asked["settings"]), &space)?;
         fabric.look();
+        let keeper = is("keep").then(|| Keeper::start(space.path())).transpose()?;
         let answer = json!({
             "address": fabric.address(),
             "fingerprint": fingerprint,
             "space": space.path().to_string_lossy(),
+            "uuid": uuid_of(&space),
+            "hz": space.clock().hz().round() as u64,
         });
         let part = Part {
             fabric,
             runtime: Some(runtime),
             space,
             exchange: Exchange::new(shared_map, 0),
-            keep: is("keep"),
+            is_kept: keeper.is_some(),
+            keeper,
+            source: None,
             program,
             map,
             options,
@@ -238,6 +250,24 @@ impl Part {
             "renew" => self.renew(asked).map(|answer| (answer, Vec::new())).map_err(|error| refuse(&error)),
             "reload" => self.reload(asked).map(|answer| (answer, Vec::new())).map_err(|error| refuse(&error)),
             "poll" => Ok(self.poll()),
+            "ticks" => {
+                let clock = self.space.clock();
+                Ok((json!({"received": clock.now(), "sent": clock.now()}), Vec::new()))
+            }
+            "fetch" => self.fetch(asked).map_err(|error| Refused::new(format!("{error:#}"))),
+            "set" => {
+                let space = SpaceReader::open(self.space.path()).map(|space| space.called("thalweg set"));
+                let set = space.and_then(|space| {
+                    let all = asked["settings"].as_array().into_iter().flatten();
+                    let mut pairs = all.filter_map(|one| Some((one[0].as_str()?, one[1].as_u64()?)));
+                    pairs.try_for_each(|(name, value)| space.set(name, value))
+                });
+                set.map(|()| (json!({}), Vec::new())).map_err(|error| Refused::new(format!("{error:#}")))
+            }
+            "unfetch" => {
+                self.source = None;
+                Ok((json!({}), Vec::new()))
+            }
             "end" => {
                 self.end();
                 Ok(self.poll())
@@ -332,23 +362,39 @@ impl Part {
         (answer, blob)
     }
 
+    /// Sends what was recorded since the last call.
+    fn fetch(&mut self, asked: &Value) -> Result<(Value, Vec<u8>), thalweg_space::Error> {
+        let source = match &mut self.source {
+            Some(source) => source,
+            none => none.insert(match self.is_kept {
+                true => SpaceSource::of_kept(self.space.path()),
+                false => SpaceSource::open(self.space.path())?,
+            }),
+        };
+        let most = asked["most"].as_u64().map_or(0, |most| (most as usize).min(BLOB_MAX / 2));
+        let mut pieces = Vec::new();
+        let is_complete = source.pieces(most, asked["last"] == json!(true), &mut pieces)?;
+        Ok((json!({"complete": is_complete}), pieces))
+    }
+
     /// Opens no more parts, and starts a thread that waits until all open parts have ended.
     fn end(&mut self) {
         self.fabric.close();
+        self.keeper.iter().for_each(Keeper::session_ends);
         let is_stuck = self.joining.as_ref().is_some_and(|joining| !joining.is_finished());
         if self.ending_since.get_or_insert_with(Instant::now).elapsed() > ENDING_MAX && is_stuck {
             self.fabric.give_up();
         }
         let Some(runtime) = self.runtime.take() else { return };
-        let (space, keep, fabric) = (self.space.clone(), self.keep, self.fabric.clone());
+        let (space, keeper, fabric) = (self.space.clone(), self.keeper.take(), self.fabric.clone());
         self.joining = Some(std::thread::spawn(move || {
             let ended = runtime.join();
             let (sent, received) = fabric.carried();
             let did = json!({"processor_s": processor_s(), "sent": sent, "received": received});
             space.finish();
-            if !keep {
-                // An error is ignored: `thalweg clean` removes the remaining files.
-                let _ = std::fs::remove_dir_all(space.path());
+            let kept = keeper.map_or(Ok(()), Keeper::finish);
+            if let Err(error) = kept {
+                return json!({"broken": format!("events could not be kept: {error}"), "did": did});
             }
             match ended {
                 Ok(summary) => {
@@ -449,11 +495,20 @@ fn write_files(folder: &Path, files: &Value) -> Result<(), Error> {
     Ok(())
 }
 
+/// The number by which a space is recognised on another machine.
+pub(crate) fn uuid_of(space: &Space) -> String {
+    let info = SpaceReader::open(space.path()).and_then(|reader| reader.info());
+    info.map_or_else(|_| String::new(), |info| hex(&info.uuid))
+}
+
 fn space(asked: &Value, name: &str) -> Result<Space, Error> {
+    let keep = asked["keep"] == json!(true);
+    let policy = if keep { Policy::Wait { timeout: Duration::MAX } } else { Policy::Overwrite };
     let options = SpaceOptions {
         name: name.to_owned(),
         session: asked["gather"].as_str().map(PathBuf::from).filter(|session| session.is_dir()),
-        keep: asked["keep"] == json!(true),
+        keep,
+        element: ElementOptions { policy, ..ElementOptions::default() },
         ..SpaceOptions::default()
     };
     Space::create(options).map_err(|error| Error::coded_of("E0903", error))

@@ -4,7 +4,7 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use thalweg_link::{Counters, Counts};
+use thalweg_link::{Address, Counters, Counts, Tuning};
 use thalweg_space::{Collector, CollectorOptions, Kind, KindEnum, NameRef, Space};
 
 /// How often the counters of all ends are recorded.
@@ -17,6 +17,35 @@ pub(crate) enum Direction {
     Out = 0,
     /// Records enter this process.
     In = 1,
+}
+
+/// How a link's bytes travel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, KindEnum)]
+pub(crate) enum Carrier {
+    /// Not known at this end.
+    Unknown = 0,
+    /// TCP.
+    Tcp = 1,
+    /// TCP, encrypted.
+    Tls = 2,
+    /// A Unix socket.
+    Unix = 3,
+    /// Memory that both processes have.
+    Memory = 4,
+    /// Through a third process of the session.
+    Routed = 5,
+}
+
+impl Carrier {
+    fn of(address: &Address) -> Carrier {
+        match address {
+            Address::Tcp(_) => Carrier::Tcp,
+            Address::Tls(_) => Carrier::Tls,
+            Address::Unix(_) => Carrier::Unix,
+            Address::Memory(_) => Carrier::Memory,
+            Address::Through { .. } => Carrier::Routed,
+        }
+    }
 }
 
 /// The counters of an end of a link since it was made; recorded when the end is made, five times a second,
@@ -61,6 +90,13 @@ struct Counted {
     /// was no connection.
     #[field(unit = "ns")]
     connection_wait: u64,
+    /// How the link's bytes travel; known at the sender.
+    #[field(absent = 0)]
+    carrier: Carrier,
+    /// Whether the link goes directly although `link.transport` is `routed`, because one of its ends is the
+    /// process that began the session.
+    #[field(absent = 0)]
+    is_exempt: bool,
 }
 
 /// The links of a process have adopted a new value of a setting.
@@ -76,8 +112,16 @@ struct SettingAdopted {
 }
 
 impl Counted {
-    fn new(link: u64, node: NameRef, direction: Direction, counts: Counts) -> Counted {
+    fn new(
+        link: u64,
+        node: NameRef,
+        direction: Direction,
+        counts: Counts,
+        (carrier, is_exempt): (Carrier, bool),
+    ) -> Counted {
         Counted {
+            carrier,
+            is_exempt,
             link,
             node,
             direction,
@@ -108,6 +152,8 @@ pub(crate) struct WatchedEnds {
 #[derive(Debug)]
 struct Ends {
     recorded: Instant,
+    /// Whether links between nodes go through a third process.
+    is_routed: bool,
     all: Vec<End>,
 }
 
@@ -117,18 +163,24 @@ struct End {
     node: NameRef,
     direction: Direction,
     counters: Counters,
+    /// The settings of a sender, with its address.
+    tuning: Option<Tuning>,
     collector: Collector<Counted>,
 }
 
 impl End {
-    fn record(&mut self) {
-        self.collector.record(&Counted::new(self.link, self.node, self.direction, self.counters.read()));
+    fn record(&mut self, is_routed: bool) {
+        let carrier = self.tuning.as_ref().map_or(Carrier::Unknown, |tuning| Carrier::of(&tuning.address()));
+        let is_exempt = is_routed && !matches!(carrier, Carrier::Unknown | Carrier::Routed);
+        let counts = self.counters.read();
+        let how = (carrier, is_exempt);
+        self.collector.record(&Counted::new(self.link, self.node, self.direction, counts, how));
     }
 }
 
 impl WatchedEnds {
     pub(crate) fn new(space: Space) -> WatchedEnds {
-        let ends = Mutex::new(Ends { recorded: Instant::now(), all: Vec::new() });
+        let ends = Mutex::new(Ends { recorded: Instant::now(), is_routed: false, all: Vec::new() });
         WatchedEnds { space, adopted: Mutex::new(None), ends }
     }
 
@@ -142,15 +194,23 @@ impl WatchedEnds {
     }
 
     /// Adds a new link end. If the space has no room for the end's events, they are not recorded.
-    pub(crate) fn add(&self, link: u64, node: &str, direction: Direction, counters: Counters) {
+    /// `tuning` has the address of a sender.
+    pub(crate) fn add(
+        &self,
+        link: u64,
+        node: &str,
+        direction: Direction,
+        counters: Counters,
+        tuning: Option<Tuning>,
+    ) {
         let element = match direction {
             Direction::Out => format!("link to {node}"),
             Direction::In => format!("link from {node}"),
         };
         let made = self.space.name(node).and_then(|node| {
             let collector = self.space.collector(&element, CollectorOptions::default())?;
-            let mut end = End { link, node, direction, counters, collector };
-            end.record();
+            let mut end = End { link, node, direction, counters, tuning, collector };
+            end.record(false);
             Ok(end)
         });
         self.ends().all.extend(made);
@@ -162,15 +222,18 @@ impl WatchedEnds {
         let Some(at) = ends.all.iter().position(|end| end.link == link && end.direction == direction) else {
             return;
         };
-        ends.all.swap_remove(at).record();
+        let is_routed = ends.is_routed;
+        ends.all.swap_remove(at).record(is_routed);
     }
 
-    /// Records the counters of all ends, if that is due.
-    pub(crate) fn look(&self) {
+    /// Records the counters of all ends, if that is due. `is_routed`: links between nodes go through a third
+    /// process.
+    pub(crate) fn look(&self, is_routed: bool) {
         let mut ends = self.ends();
+        ends.is_routed = is_routed;
         if ends.recorded.elapsed() >= RECORD_EVERY {
             ends.recorded = Instant::now();
-            ends.all.iter_mut().for_each(End::record);
+            ends.all.iter_mut().for_each(|end| end.record(is_routed));
         }
     }
 

@@ -1,5 +1,7 @@
 //! Finds spaces, and removes those of dead processes.
 
+use crate::archive::COPYING;
+use crate::copies::{STATE, WANTED};
 use crate::directory::{IDENTITY, IDENTITY_HALF_MADE};
 use crate::error::Error;
 use crate::reader::{Info, Member, Session, SpaceReader};
@@ -97,7 +99,8 @@ pub fn clean(parent: &Path, kept_too: bool) -> Result<Cleaned, Error> {
         match info {
             Err(error) if !is_abandoned(&path) => cleaned.problems.push((path, error)),
             Ok(_) if alive => {}
-            Ok(info) if info.host != host => {
+            // The copy of a space of another machine is of this one.
+            Ok(info) if info.host != host && info.clock_error_ns.is_none() => {
                 let error = Error::new(format!("its process ran on {}: clean it there", info.host));
                 cleaned.problems.push((path, error));
             }
@@ -135,7 +138,9 @@ fn remove_session(path: &Path, host: &str) -> Result<bool, Error> {
     }
     for entry in entries(path)? {
         let entry = entry.map_err(|e| Error::io("read", path, e))?;
-        if entry.file_name().to_string_lossy().starts_with("session.new-") {
+        let name = entry.file_name();
+        let name = name.to_string_lossy();
+        if name.starts_with("session.new-") || [STATE, WANTED, "copies.new"].contains(&&*name) {
             remove_file(&entry.path())?;
         }
     }
@@ -147,7 +152,16 @@ fn remove_empty(parent: &Path, cleaned: &mut Cleaned) -> Result<(), Error> {
     for entry in entries(parent)? {
         let entry = entry.map_err(|e| Error::io("read", parent, e))?;
         let is_directory = entry.file_type().is_ok_and(|t| t.is_dir());
-        let is_dead = names_dead_process(&entry.file_name().to_string_lossy());
+        let name = entry.file_name();
+        let name = name.to_string_lossy();
+        let is_dead = names_dead_process(&name);
+        // What a killed process wanted to send to another machine.
+        if is_directory && is_dead && name.starts_with(COPYING) {
+            let removed = std::fs::remove_dir_all(entry.path());
+            unless_gone(removed).map_err(|e| Error::io("remove", &entry.path(), e))?;
+            cleaned.removed.push(entry.path());
+            continue;
+        }
         // The call fails for a directory that is not empty.
         if is_directory && is_dead && std::fs::remove_dir(entry.path()).is_ok() {
             cleaned.removed.push(entry.path());
@@ -256,17 +270,29 @@ fn unless_gone(removed: std::io::Result<()>) -> std::io::Result<()> {
 /// space.
 fn belongs_to_space(name: &str) -> bool {
     let name = name.strip_suffix(".new").unwrap_or(name);
+    // A tuner makes `tuner.lock` and `tuner.pins`; `pictures` holds data for pictures of the run.
+    is_numbered(name)
+        || matches!(
+            name,
+            "settings"
+                | "asked"
+                | "mailbox"
+                | "map"
+                | "probes"
+                | "segments"
+                | "tuner.lock"
+                | "tuner.pins"
+                | "pictures"
+        )
+}
+
+/// Whether a file of this name is one of a space's files whose names contain a number.
+pub(crate) fn is_numbered(name: &str) -> bool {
     let number = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
     let in_pool = |stem: &str| stem.split_once('-').is_some_and(|(pool, slot)| number(pool) && number(slot));
-    let numbered = name.rsplit_once('.').is_some_and(|(stem, end)| {
+    name.rsplit_once('.').is_some_and(|(stem, end)| {
         number(stem) && matches!(end, "element" | "pool" | "catalog" | "archive" | "segment" | "at")
             || in_pool(stem) && end == "archive"
             || matches!(stem, "live" | "switches") && number(end)
-    });
-    // A tuner makes `tuner.lock` and `tuner.pins`; `pictures` holds data for pictures of the run.
-    numbered
-        || matches!(
-            name,
-            "settings" | "mailbox" | "map" | "probes" | "segments" | "tuner.lock" | "tuner.pins" | "pictures"
-        )
+    })
 }

@@ -35,6 +35,9 @@ pub mod identity {
     pub const ANCHOR_FIRST: usize = FREQUENCY + 8;
     /// Second anchor: version (odd while being written), ticks, monotonic ns, real-time ns. Starts a line.
     pub const ANCHOR_SECOND: usize = 128;
+    /// In a copy of a space of another machine, the largest error of the clock's real time, plus one, in
+    /// nanoseconds; 0: the clock is the machine's own.
+    pub const CLOCK_ERROR: usize = ANCHOR_SECOND + 32;
     /// State: 1 running, 2 finished. Starts a line.
     pub const STATE: usize = 192;
     /// The number of writers so far. Writers are numbered from 1, so this is also the last writer's number.
@@ -47,6 +50,10 @@ pub mod identity {
     pub const FLAGS: usize = LIVE_CHUNKS + 8;
     /// The space's present name, as a reference to the catalog; 0: still `NAME`.
     pub const NAME_NOW: usize = FLAGS + 8;
+    /// In a copy of a space of another machine, the process that fetches it (low half); 0: no process does.
+    pub const FETCHER: usize = NAME_NOW + 8;
+    /// Start of that process.
+    pub const FETCHER_START: usize = FETCHER + 8;
     /// The space's first name: length as a word, then bytes.
     pub const NAME: usize = 256;
     /// The most bytes of the name.

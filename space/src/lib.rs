@@ -21,6 +21,7 @@ mod cell;
 #[allow(unsafe_code)]
 pub mod clock;
 mod collector;
+pub mod copies;
 mod declared;
 mod directory;
 pub mod discover;

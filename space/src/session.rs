@@ -106,6 +106,11 @@ impl Manifest {
         }))
     }
 
+    /// Records that a process joined whose copy another process writes.
+    pub(crate) fn append_joined(&self, joined: Joined) -> Result<(), Error> {
+        self.append(&Record::Joined(joined))
+    }
+
     fn append(&self, record: &Record) -> Result<(), Error> {
         append_under_lock(&self.path, record, BYTES_MAX)
     }
@@ -121,10 +126,15 @@ impl Manifest {
 
 /// Records that the process of `identity` left the session in which its space lies.
 pub(crate) fn leave(identity: &Identity) -> Result<(), Error> {
-    let Some(directory) = identity.path.parent() else { return Ok(()) };
+    left(&identity.path, identity.uuid())
+}
+
+/// Records that the process with the space of this number, in the directory `space`, left its session.
+pub(crate) fn left(space: &Path, uuid: [u8; 16]) -> Result<(), Error> {
+    let Some(directory) = space.parent() else { return Ok(()) };
     let Some(file) = lock_existing(&directory.join(MANIFEST))? else { return Ok(()) };
     let manifest = Manifest { directory: directory.to_path_buf(), path: directory.join(MANIFEST), file };
-    manifest.append(&Record::Left { uuid: identity.uuid(), time_ns: system_ns(libc::CLOCK_REALTIME) })
+    manifest.append(&Record::Left { uuid, time_ns: system_ns(libc::CLOCK_REALTIME) })
 }
 
 /// Whether the error says that a file has been removed.

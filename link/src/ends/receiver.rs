@@ -247,6 +247,7 @@ impl Receiver {
             return;
         }
         self.incarnation = Some(incarnation);
+        self.keep_part();
         let scratch = vec![0; SCRATCH_BYTES].into_boxed_slice();
         let answers = self.flow.welcome().encode();
         self.connected = Some(Connected {
@@ -262,8 +263,18 @@ impl Receiver {
     }
 
     fn lose(&mut self) {
+        self.keep_part();
         self.connected = None;
         self.lost_since = Instant::now();
+    }
+
+    /// Keeps what has arrived of a plain piece of the stream, because its connection will bring no more of it.
+    fn keep_part(&mut self) {
+        if let Some(Connected { frame: frame @ Frame::Piece { .. }, .. }) = &mut self.connected
+            && let Frame::Piece { got, .. } = std::mem::replace(frame, Frame::Header)
+        {
+            self.flow.arrived(got);
+        }
     }
 
     /// Queues an acknowledgement, if the sender needs one.

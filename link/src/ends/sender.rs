@@ -10,7 +10,7 @@ use crate::flow::{Outgoing, Piece};
 use crate::ports::{Ports, Turn};
 use crate::secure::Identity;
 use crate::transport::{Connection, is_final, is_later};
-use crate::tuning::Tuning;
+use crate::tuning::{FRAME_BYTES_MIN, Tuning};
 use crate::wire::{
     ACK_WANTED, Ack, HEADER_BYTES, Header, Hello, Kind, Refusal, VERSION, Via, Welcome, encode, word,
 };
@@ -69,6 +69,11 @@ pub struct Sender {
     clock: PeerClock,
     /// The number of attempts to connect that failed. It decides which of several listeners is tried next.
     attempt: usize,
+    /// The most bytes of a frame, which is halved when a connection broke before a frame had arrived: a
+    /// compressed frame is of no use in part.
+    frame_most: usize,
+    /// The first byte that the receiver lacked when the last connection was made; `None` before the first.
+    lacked: Option<u64>,
 }
 
 /// A connection after its handshake.
@@ -128,6 +133,8 @@ impl Sender {
             // The crystals of two working hosts drift apart by at most 100 µs a second.
             clock: PeerClock::new(100_000.0),
             attempt: 0,
+            frame_most: usize::MAX,
+            lacked: None,
             options,
         })
     }
@@ -309,6 +316,17 @@ impl Sender {
         self.send().or_else(|broken| self.lose(broken).map(|()| Obstacle::Connection))
     }
 
+    /// Makes frames smaller if the connection before this one broke without progress, and larger otherwise.
+    fn adapt_frames(&mut self) {
+        let lacks = self.flow.released();
+        self.frame_most = match self.lacked.replace(lacks) {
+            Some(before) if before == lacks => {
+                (self.frame_most.min(self.options.tuning.frame_bytes()) / 2).max(FRAME_BYTES_MIN)
+            }
+            _ => self.frame_most.saturating_mul(2),
+        };
+    }
+
     /// Handles a failure: a broken connection is made again, and a violation of the protocol or a stop ends
     /// the link.
     fn lose(&mut self, broken: Broken) -> Result<(), Error> {
@@ -347,8 +365,10 @@ impl Sender {
                 Err(time) => return Ok(Obstacle::Pace(time)),
             };
             if connected.pending.is_none() {
-                let most = tuning.frame_bytes().min(allowed.saturating_sub(HEADER_BYTES).max(1));
+                let frame_bytes = tuning.frame_bytes().min(self.frame_most);
+                let most = frame_bytes.min(allowed.saturating_sub(HEADER_BYTES).max(1));
                 let Some(piece) = self.flow.piece(most) else { continue };
+                self.flow.mark_begun(piece);
                 connected.pending = Some(Pending::data(&self.flow, piece, tuning));
             }
             let Some(pending) = &mut connected.pending else { continue };
@@ -495,6 +515,7 @@ impl Sender {
                     let before = self.flow.unacknowledged();
                     let resumed = welcome.and_then(|welcome| self.flow.resume(welcome));
                     resumed.map_err(|violation| Met::Never(self.bad(violation)))?;
+                    self.adapt_frames();
                     let again = if before == 0 { 0 } else { self.flow.unacknowledged() };
                     self.counters.connection(again);
                     return Ok(connected);

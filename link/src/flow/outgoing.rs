@@ -139,6 +139,16 @@ impl Outgoing {
         [&first[from..][..in_first], &second[..bytes - in_first]]
     }
 
+    /// The piece is written from now on. The receiver may have a part of it when the connection breaks.
+    pub(crate) fn mark_begun(&mut self, piece: Piece) {
+        self.sent_max = self.sent_max.max(piece.offset + piece.bytes as u64);
+    }
+
+    /// The first byte that the receiver is not known to have.
+    pub(crate) fn released(&self) -> u64 {
+        self.released
+    }
+
     /// The piece was written to the connection.
     pub(crate) fn mark_sent(&mut self, piece: Piece) {
         debug_assert_eq!(piece.offset, self.sent);

@@ -95,6 +95,8 @@ pub enum Observation {
     RecordType(RecordType),
     /// Describes the record on which a box begins to work. Recorded only where the box takes much longer for a record than recording this event takes: see `exec.clock_budget`.
     RecordDescribed(RecordDescribed),
+    /// From this message on, messages of a link and of a stream correspond one by one. Recorded at the first message, and whenever another message of the stream follows than the next one.
+    Joint(Joint),
     /// A tuner decided something about this run.
     Decided(Decided),
     /// A command paused the run's sources, or let them continue.
@@ -112,7 +114,7 @@ pub enum Observation {
 }
 
 /// The kinds, by [`Observation::number`].
-pub(crate) const KINDS: [KnownKind; 46] = [
+pub(crate) const KINDS: [KnownKind; 47] = [
     KnownKind { name: "exec.worker_started", fields: WorkerStarted::FIELDS },
     KnownKind { name: "exec.worker_parked", fields: WorkerParked::FIELDS },
     KnownKind { name: "exec.worker_unparked", fields: WorkerUnparked::FIELDS },
@@ -152,6 +154,7 @@ pub(crate) const KINDS: [KnownKind; 46] = [
     KnownKind { name: "net.record_held", fields: RecordHeld::FIELDS },
     KnownKind { name: "net.record_type", fields: RecordType::FIELDS },
     KnownKind { name: "net.record_described", fields: RecordDescribed::FIELDS },
+    KnownKind { name: "net.joint", fields: Joint::FIELDS },
     KnownKind { name: "tuner.decided", fields: Decided::FIELDS },
     KnownKind { name: "control.paused", fields: Paused::FIELDS },
     KnownKind { name: "exec.task_ready", fields: TaskReady::FIELDS },
@@ -205,13 +208,14 @@ impl Observation {
             Observation::RecordHeld(_) => 36,
             Observation::RecordType(_) => 37,
             Observation::RecordDescribed(_) => 38,
-            Observation::Decided(_) => 39,
-            Observation::Paused(_) => 40,
-            Observation::TaskReady(_) => 41,
-            Observation::TaskDispatched(_) => 42,
-            Observation::TaskBlockedInput(_) => 43,
-            Observation::TaskBlockedOutput(_) => 44,
-            Observation::TaskYielded(_) => 45,
+            Observation::Joint(_) => 39,
+            Observation::Decided(_) => 40,
+            Observation::Paused(_) => 41,
+            Observation::TaskReady(_) => 42,
+            Observation::TaskDispatched(_) => 43,
+            Observation::TaskBlockedInput(_) => 44,
+            Observation::TaskBlockedOutput(_) => 45,
+            Observation::TaskYielded(_) => 46,
         }
     }
 
@@ -263,13 +267,14 @@ impl Observation {
             36 => Observation::RecordHeld(RecordHeld::read(fields, event)),
             37 => Observation::RecordType(RecordType::read(fields, event, texts)),
             38 => Observation::RecordDescribed(RecordDescribed::read(fields, event)),
-            39 => Observation::Decided(Decided::read(fields, event, texts)),
-            40 => Observation::Paused(Paused::read(fields, event)),
-            41 => Observation::TaskReady(TaskReady::read(fields, event)),
-            42 => Observation::TaskDispatched(TaskDispatched::read(fields, event)),
-            43 => Observation::TaskBlockedInput(TaskBlockedInput::read(fields, event)),
-            44 => Observation::TaskBlockedOutput(TaskBlockedOutput::read(fields, event)),
-            45 => Observation::TaskYielded(TaskYielded::read(fields, event)),
+            39 => Observation::Joint(Joint::read(fields, event)),
+            40 => Observation::Decided(Decided::read(fields, event, texts)),
+            41 => Observation::Paused(Paused::read(fields, event)),
+            42 => Observation::TaskReady(TaskReady::read(fields, event)),
+            43 => Observation::TaskDispatched(TaskDispatched::read(fields, event)),
+            44 => Observation::TaskBlockedInput(TaskBlockedInput::read(fields, event)),
+            45 => Observation::TaskBlockedOutput(TaskBlockedOutput::read(fields, event)),
+            46 => Observation::TaskYielded(TaskYielded::read(fields, event)),
             _ => return None,
         })
     }
@@ -2667,6 +2672,85 @@ impl RecordDescribed {
             tag_0: fields.u64(event, 4) as i64,
             tag_1: fields.u64(event, 5) as i64,
             tag_2: fields.u64(event, 6) as i64,
+        }
+    }
+}
+
+/// From this message on, messages of a link and of a stream correspond one by one. Recorded at the first message, and whenever another message of the stream follows than the next one.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Joint {
+    /// The task at this end of the link.
+    pub task: u64,
+    /// The link's number in its session.
+    pub link: u64,
+    /// The direction in which records travel.
+    pub way: JointWay,
+    /// The number of the message in the link, from 0.
+    pub number: u64,
+    /// The stream.
+    pub stream: u64,
+    /// The number of the message in the stream, from 0.
+    pub index: u64,
+}
+
+impl From<Joint> for Observation {
+    fn from(event: Joint) -> Observation {
+        Observation::Joint(event)
+    }
+}
+
+impl Joint {
+    const FIELDS: &'static [FieldSpec] = &[
+        field("task", FieldType::U64),
+        field("link", FieldType::U64),
+        FieldSpec { choices: &[(0, "out"), (1, "in")], ..field("way", FieldType::Enum) },
+        field("number", FieldType::U64),
+        field("stream", FieldType::U64),
+        field("index", FieldType::U64),
+    ];
+
+    #[inline(always)]
+    fn read(fields: &Fields, event: &Event<'_>) -> Joint {
+        if let Some([word_0, word_1, word_2, word_3, word_4, word_5]) = fields.words(event) {
+            return Joint {
+                task: word_0,
+                link: word_1,
+                way: JointWay::of(u64::from(word_2 as u8)),
+                number: word_3,
+                stream: word_4,
+                index: word_5,
+            };
+        }
+        Joint {
+            task: fields.u64(event, 0),
+            link: fields.u64(event, 1),
+            way: JointWay::of(fields.choice(event, 2)),
+            number: fields.u64(event, 3),
+            stream: fields.u64(event, 4),
+            index: fields.u64(event, 5),
+        }
+    }
+}
+
+/// The direction in which records travel.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum JointWay {
+    /// `out`.
+    #[default]
+    Out,
+    /// `in`.
+    In,
+    /// A value that this version of the reader does not know.
+    Unknown,
+}
+
+impl JointWay {
+    #[inline]
+    fn of(number: u64) -> JointWay {
+        match number {
+            0 => JointWay::Out,
+            1 => JointWay::In,
+            _ => JointWay::Unknown,
         }
     }
 }

@@ -16,13 +16,12 @@ use crate::decoding::names::{Names, names};
 use crate::decoding::observation::{LiveRow, Mode, live_rows};
 use crate::following::ahead::{self, Decoded};
 use crate::following::analysis::{Analysis, Options};
-use crate::following::gathering::{gathered, of_space};
+use crate::following::copied;
+use crate::following::gathering::gathered;
 use crate::following::map::shared_map;
-use crate::lineage::message::MessageId;
-use crate::lineage::story::{Found, Story, Tracing};
 use crate::monitor::Ending;
 use crate::monitor::Monitor;
-use crate::report::{Limits, Measurement, MessageTimes, Report, SpaceInfo, State};
+use crate::report::{Limits, Measurement, Report, SpaceInfo, State};
 
 /// The name of the writer that records what threads do.
 const SAMPLER: &str = "sampler";
@@ -86,86 +85,6 @@ pub fn report(feed: impl Feed, top: usize) -> Result<Report, Error> {
     let mut follower = Follower::of(feed, top)?;
     follower.poll();
     follower.finish()
-}
-
-/// The story of one message; `None` if no event of the feed concerns the message. The feed is read twice from
-/// its beginning.
-///
-/// # Errors
-/// As [`report`].
-pub fn story(feed: &impl Feed, message: MessageId) -> Result<Option<Story>, Error> {
-    let Some(space) = place(feed, message.stream.space) else { return Ok(None) };
-    let local = message.local();
-    let seek = traced(feed, space, |ns_per_tick| Tracing::seek(ns_per_tick, local))?;
-    if !seek.seen {
-        return Ok(None);
-    }
-    let from = seek.input.unwrap_or(local);
-    let found = traced(feed, space, |ns_per_tick| Tracing::follow(ns_per_tick, vec![from]))?;
-    let story = Story {
-        message: local.to_string(),
-        input: seek.input.map(|input| input.to_string()),
-        hops: found.hops,
-        cut_short: found.cut_short,
-    };
-    Ok(Some(of_space(story, message.stream.space)))
-}
-
-/// The input messages that took longest, at most `count` and not more than a report keeps, with the stories
-/// of their descendants, slowest first. The feed is read again from its beginning.
-///
-/// # Errors
-/// As [`report`].
-pub fn slowest<F: Feed>(feed: &F, count: usize) -> Result<Vec<(MessageTimes, Story)>, Error> {
-    let mut slowest = report(feed.again()?, count)?.slowest;
-    slowest.truncate(count);
-    let ids: Vec<MessageId> = slowest.iter().filter_map(|slow| slow.message.parse().ok()).collect();
-    let mut found: HashMap<String, Story> =
-        stories(feed, &ids)?.into_iter().map(|story| (story.message.clone(), story)).collect();
-    Ok(slowest.into_iter().filter_map(|slow| Some((slow.clone(), found.remove(&slow.message)?))).collect())
-}
-
-/// The stories of these messages and of their descendants. The feed is read again, once for each space.
-///
-/// # Errors
-/// As [`report`].
-pub fn stories<F: Feed>(feed: &F, messages: &[MessageId]) -> Result<Vec<Story>, Error> {
-    let mut spaces: Vec<u32> = messages.iter().map(|id| id.stream.space).collect();
-    spaces.sort_unstable();
-    spaces.dedup();
-    let mut stories = Vec::new();
-    for space in spaces {
-        let of_it = messages.iter().filter(|id| id.stream.space == space);
-        let local: Vec<MessageId> = of_it.map(MessageId::local).collect();
-        let Some(at) = place(feed, space) else { continue };
-        let found = traced(feed, at, |ns_per_tick| Tracing::follow(ns_per_tick, local.clone()))?;
-        stories.extend(local.iter().map(|id| of_space(part_of(&found, &id.to_string()), space)));
-    }
-    Ok(stories)
-}
-
-/// The story of `message`, which was followed together with other messages.
-fn part_of(found: &Found, message: &str) -> Story {
-    let mut hops = found.hops.iter().skip_while(|hop| hop.message != message);
-    let first = hops.next().cloned();
-    let hops = first.into_iter().chain(hops.take_while(|hop| hop.depth > 0).cloned()).collect();
-    let input = Some(message.to_owned());
-    Story { message: message.to_owned(), input, hops, cut_short: found.cut_short }
-}
-
-/// The place in the feed of the space that ids name by the number `space`.
-fn place(feed: &impl Feed, space: u32) -> Option<usize> {
-    let at = if feed.is_single() { 0 } else { (space as usize).checked_sub(1)? };
-    (at < feed.spaces().len()).then_some(at)
-}
-
-/// Reads all events of the feed once and traces messages in one space.
-fn traced<F: Feed>(feed: &F, space: usize, tracing: impl FnOnce(f64) -> Tracing) -> Result<Found, Error> {
-    let mut tracing = tracing(1e9 / feed.spaces()[space].info()?.clock.hz());
-    let mut follower = Follower::with(feed.again()?, 1, space, vec![Box::new(&mut tracing)])?;
-    follower.poll();
-    follower.finish()?;
-    Ok(tracing.found)
 }
 
 /// Reads the events of a feed as they are recorded, and makes a report whenever it is asked.
@@ -518,7 +437,11 @@ impl<'m, F: Feed> Follower<'m, F> {
     fn one(&self, mut reports: Vec<Report>) -> Report {
         match reports.pop() {
             Some(report) if self.feed.is_single() => report,
-            last => gathered(reports.into_iter().chain(last).collect(), self.top),
+            last => {
+                let mut whole = gathered(reports.into_iter().chain(last).collect(), self.top);
+                whole.notes.splice(0..0, copied::notes(self.feed.spaces()));
+                whole
+            }
         }
     }
 }

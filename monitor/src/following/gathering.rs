@@ -57,6 +57,7 @@ pub(super) fn gathered(mut parts: Vec<Report>, top: usize) -> Report {
         whole.broken.extend(part.broken.iter().cloned());
         whole.expensive.extend(part.expensive.iter().cloned());
         whole.workers.extend(part.workers.iter().cloned());
+        whole.links.extend(part.links.iter().cloned());
         whole.measurements.extend(part.measurements.iter().cloned());
         whole.tasks_count += part.tasks_count;
         whole.broken_count += part.broken_count;
@@ -134,6 +135,7 @@ impl Place {
             self.worker(&mut worker.id);
             self.some(&mut worker.on_task);
         }
+        report.links.iter_mut().for_each(|link| link.process = Some(report.space.name.clone()));
         report.components.iter_mut().for_each(|component| self.text(&mut component.path));
         report.expensive.iter_mut().for_each(|row| self.text(&mut row.component));
         report.measurements.iter_mut().for_each(|Measurement { name, .. }| self.text(name));
@@ -189,6 +191,8 @@ impl Place {
                 Subject::Stream(stream) => self.stream_ref(stream),
                 Subject::Wait(wait) => self.wait(wait),
                 Subject::Hanging(hanging) => self.hanging(hanging),
+                // All processes of a session know a node by the same name.
+                Subject::Node(_) => {}
             }
         }
     }
@@ -260,12 +264,22 @@ fn window(parts: &[Report]) -> Window {
     }
 }
 
+/// Whether a space is that of a part of a network over nodes (`NETWORK@NODE`), whose records come from other
+/// processes of the session.
+fn is_part_of_others(part: &Report, parts: &[Report]) -> bool {
+    let Some((network, _)) = part.space.name.rsplit_once('@') else { return false };
+    parts.iter().any(|other| other.space.name == network)
+}
+
+/// What enters and leaves the networks of all spaces. Records that go from one process to another do not
+/// count.
 fn throughput(parts: &[Report]) -> Throughput {
-    let all = || parts.iter().map(|part| &part.throughput);
+    let whole = || parts.iter().filter(|part| !is_part_of_others(part, parts));
+    let all = || whole().map(|part| &part.throughput);
     Throughput {
         messages_in: sum(all().map(|of| of.messages_in)),
         messages_out: sum(all().map(|of| of.messages_out)),
-        worker_ns_longest: most(all().map(|of| of.worker_ns_longest)),
+        worker_ns_longest: most(parts.iter().map(|part| part.throughput.worker_ns_longest)),
         entry_per_s: sum(all().map(|of| of.entry_per_s)),
         exit_per_s: sum(all().map(|of| of.exit_per_s)),
     }

@@ -3,9 +3,11 @@
 
 mod ahead;
 pub(crate) mod analysis;
+mod copied;
 pub(crate) mod follower;
 mod gathering;
 mod map;
 pub(crate) mod notes;
 pub(crate) mod perturb;
+pub(crate) mod stories;
 pub(crate) mod windows;

@@ -119,6 +119,8 @@ pub struct Heartbeat {
 struct Watched {
     name: String,
     pid: u32,
+    /// The id by which the system of this machine knows the process; 0 for a process of another machine.
+    pid_here: u32,
     path: PathBuf,
     space: SpaceReader,
     tasks: HashMap<u64, Pulse<[u64; 6]>>,
@@ -261,7 +263,9 @@ impl Heartbeat {
             let path = space.path().to_path_buf();
             let opened = SpaceReader::open(&path).and_then(|space| Ok((space.info()?, space)));
             let Ok((info, space)) = opened else { continue };
-            self.processes.insert(number, Watched::new(info.name, info.pid, path, space));
+            let pid_here = if info.is_alive_here() { info.pid } else { 0 };
+            let watched = Watched::new(info.name, (info.pid, pid_here), path, space);
+            self.processes.insert(number, watched);
         }
     }
 
@@ -367,10 +371,11 @@ impl Shown {
 const MEANS: f64 = 7.0;
 
 impl Watched {
-    fn new(name: String, pid: u32, path: PathBuf, space: SpaceReader) -> Watched {
+    fn new(name: String, (pid, pid_here): (u32, u32), path: PathBuf, space: SpaceReader) -> Watched {
         Watched {
             name,
             pid,
+            pid_here,
             path,
             space,
             tasks: HashMap::new(),
@@ -393,7 +398,7 @@ impl Watched {
             // A worker's thread is found by its name, because another thread creates the worker's element
             // before the worker's thread begins.
             if let Some(number) = name.strip_prefix("worker ") {
-                let thread = kernel::thread_called(self.pid, &format!("thalweg-{number}"));
+                let thread = kernel::thread_called(self.pid_here, &format!("thalweg-{number}"));
                 self.writers.insert(writer, thread.unwrap_or(0));
             }
         }
@@ -430,10 +435,10 @@ impl Watched {
         if let Some((since, still)) = self.died {
             return Some(vec![self.as_whole(still, at - since)]);
         }
-        let threads = kernel::threads(self.pid);
+        let threads = kernel::threads(self.pid_here);
         let is_stopped = !threads.is_empty()
             && threads.iter().all(|thread| {
-                matches!(kernel::doing(self.pid, *thread), Some(kernel::Doing::Stopped) | None)
+                matches!(kernel::doing(self.pid_here, *thread), Some(kernel::Doing::Stopped) | None)
             });
         if !is_stopped {
             self.stopped = None;
@@ -519,7 +524,7 @@ impl Watched {
 
     /// Reads the state of a thread that has made no progress since `since`.
     fn look(&mut self, thread: u32, since: Instant, at: Instant, closely: bool) -> ThreadSeen {
-        let pid = self.pid;
+        let pid = self.pid_here;
         let Some(of) = self.threads.get_mut(&thread) else { return ThreadSeen::default() };
         let now = kernel::used(pid, thread).unwrap_or_default();
         if of.used.is_none_or(|(begun, _)| begun < since) {
@@ -577,7 +582,7 @@ impl Watched {
             .iter()
             .filter_map(|(thread, of)| still(of).map(|(since, time)| (*thread, since, time)))
             .collect();
-        let alive: HashSet<u32> = kernel::threads(self.pid).into_iter().collect();
+        let alive: HashSet<u32> = kernel::threads(self.pid_here).into_iter().collect();
         let mut standing = Vec::new();
         for (thread, since, time) in found {
             let seen = self.look(thread, since, at, time >= stable);

@@ -178,7 +178,7 @@ fn words_name_what_is_needed() {
     let space = std::env::temp_dir().join(format!("thalweg-heartbeat-words-{}", std::process::id()));
     let options = thalweg_space::SpaceOptions { path: Some(space.clone()), ..Default::default() };
     let made = thalweg_space::Space::create(options).unwrap();
-    let watched = Watched::new("net".into(), 7, space.clone(), SpaceReader::open(&space).unwrap());
+    let watched = Watched::new("net".into(), (7, 7), space.clone(), SpaceReader::open(&space).unwrap());
     drop(made);
     let of = |still| watched.nameless(still, "net/box".into());
     let asleep = Standing {

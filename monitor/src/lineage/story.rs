@@ -24,7 +24,7 @@ const FOLLOWED_MAX: usize = 100_000;
 
 /// The tree of an input message and all its recorded descendants, which can be found from any message of the
 /// tree.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Story {
     /// The message whose story this is.
     pub message: String,
@@ -34,6 +34,14 @@ pub struct Story {
     pub hops: Vec<Hop>,
     /// Whether messages are missing because the limit on followed messages was reached.
     pub cut_short: bool,
+    /// The largest error of the differences between times of different machines, in nanoseconds; null if all
+    /// times are of one machine.
+    #[serde(default)]
+    pub clock_error_ns: Option<f64>,
+    /// How often times of two machines said that a message was received before it was sent. The time of the
+    /// sending is then shown for both.
+    #[serde(default)]
+    pub clamped: u64,
 }
 
 /// A message on its way through one stream.
@@ -63,7 +71,8 @@ pub struct Hop {
     /// The message's share of the time of the dispatch that read it.
     pub service_ns: Option<f64>,
     /// The outcome of the message: `failed`; `led on`: it has descendants; `used up`: it has none; `left`: it
-    /// left the network; `in the stream`: it was not read.
+    /// left the network; `in the stream`: it was not read; `went to another process`: a link read it, and its
+    /// descendants are in another process of the session.
     pub fate: String,
 }
 
@@ -260,11 +269,16 @@ pub(crate) struct Found {
     /// The messages followed.
     pub(crate) hops: Vec<Hop>,
     pub(crate) cut_short: bool,
+    /// The time, in ticks, since which the times of hops count.
+    pub(crate) begin: u64,
 }
 
 impl Tracing {
-    pub(crate) fn seek(ns_per_tick: f64, message: MessageId) -> Tracing {
-        Tracing::new(ns_per_tick, Trace::Seek { message, root: None, seen: false })
+    /// Messages of the streams `entries` come from other processes, and count as input messages here.
+    pub(crate) fn seek(ns_per_tick: f64, message: MessageId, entries: &[u64]) -> Tracing {
+        let mut tracing = Tracing::new(ns_per_tick, Trace::Seek { message, root: None, seen: false });
+        entries.iter().for_each(|stream| tracing.lineage.entry(*stream));
+        tracing
     }
 
     pub(crate) fn follow(ns_per_tick: f64, messages: Vec<MessageId>) -> Tracing {
@@ -379,6 +393,7 @@ impl Monitor for Tracing {
                 input: None,
                 hops: self.hops(moment, follow),
                 cut_short: follow.cut_short,
+                begin: moment.begin,
             },
             Some(Trace::Seek { root, seen, .. }) => Found {
                 seen: *seen,

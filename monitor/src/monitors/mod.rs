@@ -5,6 +5,7 @@ mod behind;
 mod described;
 mod expensive;
 mod latency;
+mod links;
 mod locks;
 mod overhead;
 mod service;
@@ -18,6 +19,7 @@ pub(crate) use accounts::{Accounts, INSTRUCTIONS_MIN};
 pub(crate) use behind::Orders;
 pub(crate) use expensive::Records;
 pub(crate) use latency::Latencies;
+pub(crate) use links::Links;
 pub(crate) use locks::{Busy, Locks, Waited, kernel_for_lock};
 pub(crate) use overhead::Costs;
 pub(crate) use service::Services;
@@ -42,5 +44,6 @@ pub(crate) fn built_in(ns_per_tick: f64) -> Vec<Box<dyn Monitor>> {
         Box::new(Orders::default()),
         Box::new(Records::default()),
         Box::new(Accounts::default()),
+        Box::new(Links::default()),
     ]
 }

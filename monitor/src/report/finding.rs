@@ -127,6 +127,8 @@ pub enum Subject {
     Wait(WaitNow),
     /// A task whose thread hangs.
     Hanging(Hanging),
+    /// A node, by its name.
+    Node(String),
 }
 
 /// An action against the limit, in a form that a program can apply.
@@ -204,6 +206,12 @@ pub enum VerdictKind {
     Hang,
     /// The disk that keeps the run's events was full, and the run waited for it.
     Disk,
+    /// Records wait for the bandwidth of the links to another node.
+    Link,
+    /// Records wait for a port of the links to other nodes.
+    Port,
+    /// Another node takes records more slowly than they come.
+    Node,
     /// The network keeps up with its source, because the source is slower than the network.
     Nothing,
     /// No task or worker is busy nearly all the time.
@@ -377,6 +385,7 @@ impl std::fmt::Display for Subject {
             Subject::Stream(stream) => f.write_str(&stream.name),
             Subject::Wait(wait) => f.write_str(&wait.name),
             Subject::Hanging(hanging) => f.write_str(&hanging.name),
+            Subject::Node(name) => write!(f, "node {name}"),
         }
     }
 }

@@ -95,6 +95,9 @@ pub struct Report {
     #[serde(default)]
     #[serde(alias = "telling")]
     pub overhead: Overhead,
+    /// The links to and from other nodes of a run over nodes.
+    #[serde(default)]
+    pub links: Vec<LinkUse>,
     /// The measurements of monitors that have no part of their own in the report.
     #[serde(default)]
     pub measurements: Vec<Measurement>,
@@ -104,6 +107,44 @@ pub struct Report {
     /// for a single space.
     #[serde(default)]
     pub spaces: Vec<Report>,
+}
+
+/// The links of one direction and one way of travelling between a process and a node, in the measured time. Times
+/// of several links are added.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct LinkUse {
+    /// In a report on several spaces, the name of the process's space.
+    #[serde(default)]
+    pub process: Option<String>,
+    /// The name of the node at the other end.
+    pub node: String,
+    /// `out`: records leave the process; `in`: records enter it.
+    pub direction: String,
+    /// How the bytes travel: `tcp`, `tls`, `unix`, `memory`, or `routed` (through a third process); `unknown` for
+    /// `in`, and `` for records of earlier versions.
+    pub carrier: String,
+    /// The number of links.
+    pub links: u64,
+    /// Messages (records, and the marks between them).
+    pub messages: u64,
+    /// Bytes of these messages.
+    pub payload_bytes: u64,
+    /// Bytes over connections, with headers and after compression.
+    pub wire_bytes: u64,
+    /// Bytes that were sent again after a connection broke.
+    pub resent_bytes: u64,
+    /// Connections that were made since the links exist; more than `links` if one broke or moved.
+    pub connections: u64,
+    /// Bytes that waited at this end when it was looked at last.
+    pub queued_bytes: u64,
+    /// The time for which links waited because the receiver had no room.
+    pub credit_wait_ns: f64,
+    /// The time for which links waited for a port.
+    pub port_wait_ns: f64,
+    /// The time for which links waited because the allowed bandwidth was used up.
+    pub pace_wait_ns: f64,
+    /// The time for which connections accepted no bytes (out) or delivered none (in).
+    pub connection_wait_ns: f64,
 }
 
 /// A measurement of a monitor that has no part of its own in the report.
@@ -338,6 +379,7 @@ impl Report {
             processors: None,
             limits: None,
             overhead: Overhead::default(),
+            links: Vec::new(),
             measurements: Vec::new(),
             notes: Vec::new(),
             spaces: Vec::new(),

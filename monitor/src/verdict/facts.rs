@@ -2,12 +2,12 @@
 
 use crate::ids::WorkerId;
 use crate::report::{
-    BusyAccount, Component, Figure, Finding, Report, RootState, Subject, Task, TaskRef, TaskShares, Work,
-    Worker, WorkerShares, component_of,
+    BusyAccount, Component, Figure, Finding, LinkUse, Report, RootState, Subject, Task, TaskRef, TaskShares,
+    Work, Worker, WorkerShares, component_of,
 };
 
 use super::accounts::is_sure;
-use super::thresholds::{HELD_BACK, PREVAILS, SATURATED, SHORT_LIFE, STARVED};
+use super::thresholds::{HELD_BACK, LINKED, PREVAILS, SATURATED, SHORT_LIFE, STARVED};
 
 /// A report, and facts derived from it for rules.
 pub(crate) struct Facts<'r> {
@@ -40,6 +40,17 @@ impl<'r> Facts<'r> {
     /// the sources.
     pub(super) fn keeps_up(&self) -> bool {
         self.held_back.is_some_and(|share| share < HELD_BACK)
+    }
+
+    /// The node to which links waited for the largest share of their time, and this share, if records were held
+    /// back by that; `waited` is the time that counts.
+    pub(super) fn linked(&self, waited: impl Fn(&LinkUse) -> f64) -> Option<Figure> {
+        let run_ns = self.report.window.duration_ns;
+        let out = self.report.links.iter().filter(|link| link.direction == "out" && link.links > 0);
+        let shares = out.map(|link| (link, waited(link) / (run_ns * link.links as f64)));
+        let (link, share) = shares.max_by(|a, b| a.1.total_cmp(&b.1))?;
+        (share >= LINKED && !self.keeps_up())
+            .then(|| Figure::share("waited", share.min(1.0)).of(Subject::Node(link.node.clone())))
     }
 
     /// The share of all waiting whose root is this component.

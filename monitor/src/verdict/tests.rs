@@ -10,9 +10,9 @@ use super::rules::{RULES, Rule};
 use super::{describe, utilisation, verdict};
 use crate::ids::{StreamId, TaskId, WorkerId};
 use crate::report::{
-    Action, Asleep, Behind, BusyAccount, Component, Deadlock, Finding, Hanging, Limits, Processors, Replay,
-    Report, Root, RootState, SleepsFor, State, Stream, Suggestion, Task, TaskShares, VerdictKind, WaitNow,
-    Work, Worker, WorkerShares,
+    Action, Asleep, Behind, BusyAccount, Component, Deadlock, Finding, Hanging, Limits, LinkUse, Processors,
+    Replay, Report, Root, RootState, SleepsFor, State, Stream, Suggestion, Task, TaskShares, VerdictKind,
+    WaitNow, Work, Worker, WorkerShares,
 };
 
 /// A list with one more rule, written as a contributor would add it to `RULES`.
@@ -388,6 +388,18 @@ impl Maker {
         }
     }
 
+    fn link(&mut self) -> LinkUse {
+        LinkUse {
+            node: self.one(&["here", "a"]).to_owned(),
+            direction: self.one(&["out", "in"]).to_owned(),
+            links: 1 + self.below(3),
+            pace_wait_ns: if self.seldom() { self.ns() } else { 0.0 },
+            port_wait_ns: if self.seldom() { self.ns() } else { 0.0 },
+            credit_wait_ns: if self.seldom() { self.ns() } else { 0.0 },
+            ..LinkUse::default()
+        }
+    }
+
     fn stream(&mut self) -> Stream {
         let role = self.one(&["entry", "exit", "inner"]).to_owned();
         Stream {
@@ -500,6 +512,7 @@ impl Maker {
                 Component { work: self.work(), ..component(&path, tasks, 0, 0.0) }
             })
             .collect();
+        report.links = if self.seldom() { vec![self.link()] } else { Vec::new() };
         report.waiting.roots = (0..self.below(3)).map(|_| self.root()).collect();
         report.waiting.behind = (0..self.below(2)).map(|_| self.behind()).collect();
         report.replay = self.seldom().then(|| self.replay());

@@ -43,6 +43,9 @@ thresholds! {
     /// A worker that was kept from its processor by others or slept in a box, or a run that waited for space
     /// on the disk, for more than this share of its time is slowed by the lost time.
     LOST = 0.2, "share";
+    /// Links that waited for a port, for bandwidth, for their connection or for room at the receiver for more
+    /// than this share of their time hold records back.
+    LINKED = 0.3, "share";
     /// An account counts if it is based on this many samples of a thread, or if half of its busy time is in
     /// dispatches whose processor time was measured.
     LOOKS = 10.0, "times";

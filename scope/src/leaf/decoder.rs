@@ -121,6 +121,11 @@ impl Decoder {
         }
     }
 
+    /// Replaces the clock by a more exact one.
+    pub(crate) fn set_clock(&mut self, clock: Clock) {
+        (self.clock, self.ns_per_tick) = (clock, 1e9 / clock.hz());
+    }
+
     pub(crate) fn new_pull(&mut self) {
         self.texts.new_pull();
         self.tasks.new_pull();

@@ -6,6 +6,7 @@ use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use thalweg_glob::Glob;
+use thalweg_space::copies::Observer;
 use thalweg_space::discover;
 use thalweg_space::reader::{Info, Session};
 
@@ -48,11 +49,20 @@ pub(crate) struct Finder {
     members: usize,
     known: HashSet<PathBuf>,
     listed: Option<Instant>,
+    /// Asks for copies of the spaces of other machines.
+    observer: Observer,
 }
 
 impl Finder {
     pub(crate) fn new(target: Target) -> Finder {
-        Finder { target, session: None, members: 0, known: HashSet::new(), listed: None }
+        Finder {
+            target,
+            session: None,
+            members: 0,
+            known: HashSet::new(),
+            listed: None,
+            observer: Observer::default(),
+        }
     }
 
     /// Returns the processes that joined since the last look.
@@ -60,12 +70,14 @@ impl Finder {
         let mut found = Vec::new();
         match &self.target {
             Target::Space(path) => {
+                self.observer.look_of_space(path);
                 if self.members == 0 {
                     self.members = 1;
                     found.push(Found { path: path.clone(), session: String::new() });
                 }
             }
             Target::Session(path) => {
+                self.observer.look(path);
                 let session = match &mut self.session {
                     Some(session) => session,
                     none => none.insert(Session::open(path)?),

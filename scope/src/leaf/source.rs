@@ -30,6 +30,8 @@ pub(crate) struct Source {
     since_ticks: u64,
     asked: Option<Instant>,
     state: State,
+    /// Whether the space is the copy of one of another machine, whose clock becomes more exact.
+    is_of_copy: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,7 +66,7 @@ impl Source {
         if !leaf.wants(&info, &found.session) {
             return Ok(None);
         }
-        let clock = clocks.of(&info);
+        let (clock, is_of_copy) = clocks.of(&info);
         let session = found.session.clone();
         let uuid = info.uuid;
         let process =
@@ -92,6 +94,7 @@ impl Source {
             since_ticks,
             asked: None,
             state,
+            is_of_copy,
         }))
     }
 
@@ -110,6 +113,11 @@ impl Source {
         let due = self.asked.is_none_or(|asked| now.saturating_duration_since(asked) >= ALIVE_PAUSE);
         if self.state == State::Lives && due {
             self.asked = Some(now);
+            if self.is_of_copy
+                && let Ok(info) = self.decoder.space.info()
+            {
+                self.decoder.set_clock(info.clock);
+            }
             // The state is checked before reading, so that events which a process recorded before its end are
             // still read. A live process may have removed its space.
             if !self.decoder.space.is_alive() || self.decoder.space.is_gone() {

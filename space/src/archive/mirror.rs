@@ -97,7 +97,7 @@ impl Mirror {
     pub(super) fn follow(&mut self) -> Result<(), Error> {
         let names: Vec<String> = self.growing.keys().cloned().collect();
         names.iter().try_for_each(|name| self.grow(name))?;
-        for name in ["settings", "probes"] {
+        for name in ["settings", "probes", "map"] {
             self.change(name)?;
         }
         let path = self.space.join(IDENTITY);
@@ -178,7 +178,7 @@ fn check_directory(identity: &File, path: &Path, directory: &Path) -> Result<(),
                     !name.ends_with(".catalog")
                         && !name.ends_with(".new")
                         && !name.starts_with("live.")
-                        && !matches!(&*name, "settings" | "probes")
+                        && !matches!(&*name, "settings" | "probes" | "map")
                 })
             });
             if foreign.is_none() {

@@ -29,16 +29,20 @@ mod chunk;
 mod chunk_tests;
 mod coding;
 mod column;
+mod copy;
 mod divisions;
 mod kept;
 mod mirror;
 mod segment;
+mod source;
 mod store;
 mod survey;
 mod tap;
 
+pub use copy::{ClockMap, SpaceCopy};
 pub(crate) use kept::Kept;
 pub use kept::{ArchiveInfo, of as info};
+pub use source::{COPYING, SpaceSource};
 
 use crate::error::Error;
 use crate::reader::Numbers;

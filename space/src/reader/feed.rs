@@ -4,6 +4,7 @@ use super::SpaceReader;
 use super::events::{EventStream, Item};
 use super::merged::Window;
 use super::session::{Session, SessionStream};
+use crate::copies::Observer;
 use crate::error::Error;
 use crate::session::MANIFEST;
 use std::path::Path;
@@ -94,6 +95,8 @@ pub trait Feed: Send {
 pub struct SpaceFeed {
     reader: [SpaceReader; 1],
     events: EventStream,
+    /// Asks for updates if the space is a copy of one of another machine.
+    observer: Observer,
 }
 
 impl SpaceFeed {
@@ -102,9 +105,11 @@ impl SpaceFeed {
     /// # Errors
     /// Fails as [`SpaceReader::open`] does.
     pub fn open(path: impl AsRef<Path>) -> Result<SpaceFeed, Error> {
+        let mut observer = Observer::default();
+        observer.look_of_space(path.as_ref());
         let reader = SpaceReader::open(path)?;
         let events = reader.events();
-        Ok(SpaceFeed { reader: [reader], events })
+        Ok(SpaceFeed { reader: [reader], events, observer })
     }
 }
 
@@ -118,6 +123,7 @@ impl Feed for SpaceFeed {
     }
 
     fn look(&mut self) -> Result<(), Error> {
+        self.observer.look_of_space(self.reader[0].path());
         Ok(())
     }
 

@@ -47,13 +47,27 @@ pub struct Info {
     /// Whether the directory holds an archive whose process was still alive at the last write, so that the
     /// end of the process is not in it.
     pub lived_on: bool,
+    /// In a copy of a space of another machine, the largest error of the real times that the clock gives, in
+    /// nanoseconds; `None` for the clock of this machine.
+    pub clock_error_ns: Option<u64>,
+    /// The process that fetches the copy, and its start; pid 0: no process does.
+    fetcher: (u32, u64),
 }
 
 impl Info {
-    /// Whether the process still runs on this machine. Always false for an archive, whose process does not
-    /// write its end there.
+    /// Whether the process still runs on this machine, or, if the directory holds a copy of a space of another
+    /// machine, whether it ran when the copy was last updated, and the copy is still updated. False for every
+    /// other archive, whose process does not write its end there.
     pub fn is_alive(&self) -> bool {
-        !self.archive && crate::process::is_alive_here(self.boot_id, self.pid, self.process_start)
+        match self.archive {
+            true => self.lived_on && crate::process::is_alive(self.fetcher.0, self.fetcher.1),
+            false => crate::process::is_alive_here(self.boot_id, self.pid, self.process_start),
+        }
+    }
+
+    /// Whether the process still runs on this machine, so that the system of this machine knows it.
+    pub fn is_alive_here(&self) -> bool {
+        !self.archive && self.is_alive()
     }
 }
 
@@ -103,5 +117,7 @@ pub(super) fn read_info(identity_file: &File, path: &Path) -> Result<Info, Error
         keep: word(identity::FLAGS) & FLAG_KEEP != 0,
         archive: word(identity::FLAGS) & FLAG_ARCHIVE != 0,
         lived_on: word(identity::FLAGS) & FLAG_LIVED != 0,
+        clock_error_ns: word(identity::CLOCK_ERROR).checked_sub(1),
+        fetcher: (word(identity::FETCHER) as u32, word(identity::FETCHER_START)),
     })
 }

@@ -24,6 +24,9 @@ struct Source {
     stream: EventStream,
     clock: Clock,
     machine: [u8; 16],
+    /// Whether the space is the copy of one of another machine, whose clock becomes more exact as long as the
+    /// copy is updated.
+    is_copy: bool,
 }
 
 impl Merged {
@@ -39,7 +42,8 @@ impl Merged {
             let first = self.sources.first().map_or(&clock, |first| &first.clock);
             stream = window.of(stream, &clock, first.anchor().real_ns);
         }
-        self.sources.push(Source { stream, clock, machine });
+        let is_copy = info.clock_error_ns.is_some();
+        self.sources.push(Source { stream, clock, machine, is_copy });
         self.spaces.push(space);
         Ok(())
     }
@@ -56,6 +60,9 @@ impl Merged {
     /// Fails when files are damaged, after everything that could be read was handed over.
     pub fn poll(&mut self, limit: usize, take: &mut impl FnMut(usize, Item<'_>)) -> Result<usize, Error> {
         let (sources, mut problem) = (&mut self.sources, None);
+        for (source, space) in sources.iter_mut().zip(&self.spaces).filter(|(source, _)| source.is_copy) {
+            source.clock = space.info().map_or(source.clock, |info| info.clock);
+        }
         for source in &mut *sources {
             source.stream.look_if_empty(&mut problem);
         }

@@ -5,6 +5,7 @@ use super::info::Info;
 use super::merged::{Merged, Window};
 use super::space::SpaceReader;
 use crate::catalog::{CatalogReader, Joined, Record};
+use crate::copies::Observer;
 use crate::error::Error;
 use crate::session::MANIFEST;
 use std::path::{Path, PathBuf};
@@ -157,7 +158,8 @@ impl Session {
     /// The events of all processes, also of those that join later, beginning with the oldest that was not
     /// overwritten.
     pub fn events(self) -> SessionStream {
-        SessionStream { session: self, opened: 0, merged: Merged::default(), places: Vec::new() }
+        let (merged, places) = (Merged::default(), Vec::new());
+        SessionStream { session: self, opened: 0, merged, places, observer: Observer::default() }
     }
 }
 
@@ -190,6 +192,8 @@ pub struct SessionStream {
     merged: Merged,
     /// The index of the member to which each space belongs.
     places: Vec<usize>,
+    /// Asks for copies of the spaces of other machines.
+    observer: Observer,
 }
 
 impl SessionStream {
@@ -237,6 +241,7 @@ impl SessionStream {
 
     /// Opens the spaces of the members that joined since the last call.
     pub(super) fn find_members(&mut self) -> Result<(), Error> {
+        self.observer.look(&self.session.path);
         self.session.members()?;
         let mut problem = None;
         while self.opened < self.session.members.len() {

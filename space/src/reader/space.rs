@@ -215,7 +215,7 @@ impl SpaceReader {
     /// Fails when the header cannot be read any more.
     pub fn info(&self) -> Result<Info, Error> {
         let mut info = read_info(&self.identity, &self.path.join(IDENTITY))?;
-        if info.is_alive() {
+        if info.is_alive_here() {
             info.clock = info.clock.refined_here();
         }
         let name_now = NameRef(self.header_word(identity::NAME_NOW)?);
@@ -294,10 +294,16 @@ impl SpaceReader {
     pub fn set(&self, name: &str, value: u64) -> Result<(), Error> {
         if let Some(pattern) = crate::probe::pattern_in(name) {
             check_range(name, value, 0, 1)?;
-            return self.switch(pattern, value == 1);
+            return match self.is_copy()? {
+                true => crate::copies::ask_to_set(&self.path, name, value),
+                false => self.switch(pattern, value == 1),
+            };
         }
         let (path, view) = self.known_setting(name)?;
         check_range(name, value, view.min, view.max)?;
+        if self.is_copy()? {
+            return crate::copies::ask_to_set(&self.path, name, value);
+        }
         cell::change(&path, cell_index(&path, &view)?, |_| Ok(Write::permanent(value, &self.tool))).map(drop)
     }
 
@@ -311,6 +317,12 @@ impl SpaceReader {
             return Err(Error::new("probes have no leases: switch them back by a second command"));
         }
         let (path, view) = self.known_setting(name)?;
+        if self.is_copy()? {
+            return Err(Error::new(format!(
+                "{} is the copy of a space of another machine, whose settings have no leases",
+                self.path.display()
+            )));
+        }
         if view.undo == Some(Undo::Nothing) {
             return Err(Error::new(format!("`{name}` has no leases: the process publishes a figure there")));
         }
@@ -332,6 +344,11 @@ impl SpaceReader {
             version: 0,
         };
         lease.take()
+    }
+
+    /// Whether the directory holds a copy of a space of another machine.
+    fn is_copy(&self) -> Result<bool, Error> {
+        Ok(self.header_word(identity::CLOCK_ERROR)? != 0)
     }
 
     /// The file of settings, and the setting of this name in it.

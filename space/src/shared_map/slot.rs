@@ -122,11 +122,13 @@ pub(crate) fn read(path: &Path) -> Result<Vec<MapView>, Error> {
 /// The key of a slot; `None` if the slot has a type that this version does not know.
 fn read_slot(file: &std::fs::File, path: &Path, at: usize) -> Result<Option<MapView>, Error> {
     for _ in 0..TRIES {
-        let mut slot = [0; layout::SLOT_BYTES];
+        let (mut before, mut slot, mut after) = ([0; 8], [0; layout::SLOT_BYTES], [0; 8]);
+        let version_at = (place(at) + layout::SLOT_VERSION) as u64;
+        // The version is read by itself, because in the slot the value lies before it.
+        file::read_exact_at(file, path, &mut before, version_at)?;
         file::read_exact_at(file, path, &mut slot, place(at) as u64)?;
-        let mut after = [0; 8];
-        file::read_exact_at(file, path, &mut after, (place(at) + layout::SLOT_VERSION) as u64)?;
-        let version = file::word(&slot, layout::SLOT_VERSION);
+        file::read_exact_at(file, path, &mut after, version_at)?;
+        let version = file::word(&before, 0);
         if !version.is_multiple_of(2) || version != file::word(&after, 0) {
             continue;
         }

@@ -113,6 +113,18 @@ fn print_story(story: &Story, output: &mut Output) -> Result<(), Failure> {
     output.line(&output.styled("1", &format!("Message {}: {from}", story.message)))?;
     output.line("")?;
     output.table(&tree(&story.hops, Some(&story.message)))?;
+    if let Some(error_ns) = story.clock_error_ns {
+        let error = duration(error_ns);
+        output.line(&format!(
+            "Times of other machines are those of this one, with an error of at most {error}."
+        ))?;
+    }
+    if story.clamped > 0 {
+        output.line(&format!(
+            "{} received before it was sent, by these clocks: the time of sending is shown",
+            counted(story.clamped, "message")
+        ))?;
+    }
     if story.cut_short {
         output.line("… it has more descendants than are followed")?;
     }

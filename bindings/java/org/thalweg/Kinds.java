@@ -1666,6 +1666,34 @@ public final class Kinds {
         public static final int TYPE_TAG_2 = Layout.FIELD_I64;
     }
 
+    /** From this message on, messages of a link and of a stream correspond one by one. Recorded at the first message, and whenever another message of the stream follows than the next one. */
+    public static final class NetJoint {
+        private NetJoint() {}
+        public static final String NAME = "net.joint";
+        public static final long HASH = 0x2b8c48f3d118ca94L;
+        public static final int WORDS = 6;
+        /** The task at this end of the link. */
+        public static final int AT_TASK = 0;
+        public static final int TYPE_TASK = Layout.FIELD_U64;
+        /** The link's number in its session. */
+        public static final int AT_LINK = 8;
+        public static final int TYPE_LINK = Layout.FIELD_U64;
+        /** The direction in which records travel. */
+        public static final int AT_WAY = 16;
+        public static final int TYPE_WAY = Layout.FIELD_ENUM;
+        public static final int CHOICE_WAY_OUT = 0;
+        public static final int CHOICE_WAY_IN = 1;
+        /** The number of the message in the link, from 0. */
+        public static final int AT_NUMBER = 24;
+        public static final int TYPE_NUMBER = Layout.FIELD_U64;
+        /** The stream. */
+        public static final int AT_STREAM = 32;
+        public static final int TYPE_STREAM = Layout.FIELD_U64;
+        /** The number of the message in the stream, from 0. */
+        public static final int AT_INDEX = 40;
+        public static final int TYPE_INDEX = Layout.FIELD_U64;
+    }
+
     /** A tuner decided something about this run. */
     public static final class TunerDecided {
         private TunerDecided() {}
@@ -1734,8 +1762,8 @@ public final class Kinds {
     public static final class LinkCounted {
         private LinkCounted() {}
         public static final String NAME = "link.counted";
-        public static final long HASH = 0x24eae34a699668eeL;
-        public static final int WORDS = 14;
+        public static final long HASH = 0xffb2611734e5a001L;
+        public static final int WORDS = 15;
         /** The link's number in its session. */
         public static final int AT_LINK = 0;
         public static final int TYPE_LINK = Layout.FIELD_U64;
@@ -1780,6 +1808,18 @@ public final class Kinds {
         /** The time for which the connection accepted no bytes (out) or delivered none (in), or for which there was no connection. */
         public static final int AT_CONNECTION_WAIT = 104;
         public static final int TYPE_CONNECTION_WAIT = Layout.FIELD_U64;
+        /** How the link's bytes travel; known at the sender. */
+        public static final int AT_CARRIER = 112;
+        public static final int TYPE_CARRIER = Layout.FIELD_ENUM;
+        public static final int CHOICE_CARRIER_UNKNOWN = 0;
+        public static final int CHOICE_CARRIER_TCP = 1;
+        public static final int CHOICE_CARRIER_TLS = 2;
+        public static final int CHOICE_CARRIER_UNIX = 3;
+        public static final int CHOICE_CARRIER_MEMORY = 4;
+        public static final int CHOICE_CARRIER_ROUTED = 5;
+        /** Whether the link goes directly although `link.transport` is `routed`, because one of its ends is the process that began the session. */
+        public static final int AT_IS_EXEMPT = 113;
+        public static final int TYPE_IS_EXEMPT = Layout.FIELD_BOOL;
     }
 
     /** The links of a process have adopted a new value of a setting. */

@@ -46,6 +46,9 @@ public final class Layout {
     /** Second anchor: version (odd while being written), ticks, monotonic ns, real-time ns. Starts a line. */
     public static final int IDENTITY_ANCHOR_SECOND = 128;
 
+    /** In a copy of a space of another machine, the largest error of the clock's real time, plus one, in nanoseconds; 0: the clock is the machine's own. */
+    public static final int IDENTITY_CLOCK_ERROR = 160;
+
     /** State: 1 running, 2 finished. Starts a line. */
     public static final int IDENTITY_STATE = 192;
 
@@ -63,6 +66,12 @@ public final class Layout {
 
     /** The space's present name, as a reference to the catalog; 0: still `NAME`. */
     public static final int IDENTITY_NAME_NOW = 232;
+
+    /** In a copy of a space of another machine, the process that fetches it (low half); 0: no process does. */
+    public static final int IDENTITY_FETCHER = 240;
+
+    /** Start of that process. */
+    public static final int IDENTITY_FETCHER_START = 248;
 
     /** The space's first name: length as a word, then bytes. */
     public static final int IDENTITY_NAME = 256;

@@ -13,11 +13,14 @@ mod deadlock;
 mod full_disk;
 mod grain;
 mod hang;
+mod link;
 mod long_box;
 mod mapping;
 mod narrow_streams;
+mod node;
 mod nothing;
 mod paused;
+mod port;
 mod prevailing_task;
 mod quantum;
 mod replayed;
@@ -65,6 +68,8 @@ pub(super) const RULES: &[Rule] = &[
     Rule { name: "crowded", find: crowded::find, describe: crowded::describe },
     Rule { name: "unfinished", find: unfinished::find, describe: unfinished::describe },
     Rule { name: "quantum", find: quantum::find, describe: quantum::describe },
+    Rule { name: "link", find: link::find, describe: link::describe },
+    Rule { name: "port", find: port::find, describe: port::describe },
     Rule { name: "source", find: source::find, describe: source::describe },
     Rule { name: "nothing", find: nothing::find, describe: nothing::describe },
     Rule { name: "sink", find: sink::find, describe: sink::describe },
@@ -81,6 +86,7 @@ pub(super) const RULES: &[Rule] = &[
     Rule { name: "saturated_worker", find: saturated_worker::find, describe: saturated_worker::describe },
     Rule { name: "contention_of_waiting", find: contention_of_waiting::find, describe: contention::describe },
     Rule { name: "burst_in_turns", find: burst_in_turns::find, describe: burst_on_task::describe },
+    Rule { name: "node", find: node::find, describe: node::describe },
     Rule { name: "small_stream", find: small_stream::find, describe: small_stream::describe },
     Rule { name: "behind", find: behind::find, describe: behind::describe },
     Rule { name: "uneven_workers", find: uneven_workers::find, describe: mapping::describe },

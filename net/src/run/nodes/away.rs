@@ -19,6 +19,7 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use thalweg_exec::{Blocking, Context, In, Out, Ports, Stop, Task};
 
 use super::elsewhere::{Elsewhere, FromNode, Got, Opening, ToNode};
+use super::joint::{Passage, Way as Side};
 use super::under_way::{Held, UnderWay};
 use crate::record::{Ends, Record};
 use crate::run::input::Input;
@@ -66,6 +67,7 @@ pub(crate) fn tasks(
         input: Input::new(input),
         encoder: Encoder::default(),
         bytes: Vec::new(),
+        passage: Passage::new(None, Side::Out),
     };
     (sender, receiver, under_way)
 }
@@ -84,6 +86,7 @@ pub(crate) struct PartSender {
     input: Input,
     encoder: Encoder,
     bytes: Vec<u8>,
+    passage: Passage,
 }
 
 type Way = Option<Box<dyn ToNode>>;
@@ -115,6 +118,7 @@ impl PartSender {
         let handing = self.handing.take();
         match opened {
             Ok((to, from)) => {
+                self.passage = Passage::new(to.number(), Side::Out);
                 // The receiver has ended only if the run was aborted.
                 if let Some(handing) = handing {
                     let _ = handing.send(from);
@@ -176,6 +180,7 @@ impl PartSender {
             self.under_way.hold(held);
         }
         let Some(to) = way else { return };
+        self.passage.pass(blocking.context(), message.stream, message.index);
         if let Err(why) = to.push(&self.bytes) {
             self.lose(way, why);
             if let (Some(record), Some(why)) = (spare, self.under_way.lost()) {
@@ -231,6 +236,7 @@ impl PartReceiver {
     }
 
     fn receive(&mut self, blocking: &mut Blocking, from: &mut dyn FromNode) -> End {
+        let (mut passage, mut written) = (Passage::new(from.number(), Side::In), 0);
         loop {
             let record = match from.next() {
                 Ok(Got::Message(bytes)) => match self.decoder.read(bytes) {
@@ -246,11 +252,13 @@ impl PartReceiver {
             };
             match self.settled(record) {
                 Ok(Some(record)) => {
+                    passage.pass(blocking.context(), self.out.id(), written);
+                    written += 1;
                     if blocking.feed(&mut self.out, record).is_err() {
                         return End::Unwanted;
                     }
                 }
-                Ok(None) => {}
+                Ok(None) => passage.skip(),
                 Err(why) => return End::Lost(why),
             }
         }
@@ -290,6 +298,7 @@ impl PartReceiver {
 /// Writes the records from another node into a part that the node has opened on this node.
 pub(crate) fn enter(blocking: &mut Blocking, mut from: Box<dyn FromNode>, mut out: Out<Record>) {
     let mut decoder = Decoder::default();
+    let (mut passage, mut written) = (Passage::new(from.number(), Side::In), 0);
     loop {
         let record = match from.next() {
             Ok(Got::Message(bytes)) => decoder.read(bytes),
@@ -301,6 +310,8 @@ pub(crate) fn enter(blocking: &mut Blocking, mut from: Box<dyn FromNode>, mut ou
             Ok(Got::End) | Err(_) => return,
         };
         let Ok(record) = record else { return };
+        passage.pass(blocking.context(), out.id(), written);
+        written += 1;
         if blocking.feed(&mut out, record).is_err() {
             return;
         }
@@ -315,6 +326,7 @@ pub(crate) fn leave(
     mut to: Box<dyn ToNode>,
 ) {
     let (mut input, mut encoder, mut bytes) = (Input::new(input), Encoder::default(), Vec::new());
+    let mut passage = Passage::new(to.number(), Side::Out);
     loop {
         if input.is_empty() && blocking.aside(|| to.flush()).is_err() {
             return;
@@ -330,6 +342,8 @@ pub(crate) fn leave(
             bytes.clear();
             let _ = encoder.write(&Record::mark(ends), &mut bytes);
         }
+        let message = input.message();
+        passage.pass(blocking.context(), message.stream, message.index);
         if to.push(&bytes).is_err() {
             return;
         }

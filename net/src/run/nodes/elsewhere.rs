@@ -90,6 +90,11 @@ pub trait Elsewhere: Send + Sync + fmt::Debug {
 
 /// The link to another node: messages arrive in order, and none is lost while both nodes live.
 pub trait ToNode: Send {
+    /// The link's number in its session, the same at both ends, by which observers find the other end.
+    fn number(&self) -> Option<u64> {
+        None
+    }
+
     /// Accepts a message; waits while there is no space for it.
     ///
     /// # Errors
@@ -111,6 +116,11 @@ pub trait ToNode: Send {
 
 /// The link from another node.
 pub trait FromNode: Send {
+    /// As [`ToNode::number`].
+    fn number(&self) -> Option<u64> {
+        None
+    }
+
     /// The next message, if one has arrived.
     ///
     /// # Errors

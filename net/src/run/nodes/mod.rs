@@ -2,6 +2,7 @@
 
 mod away;
 mod elsewhere;
+mod joint;
 mod under_way;
 
 pub(crate) use self::away::{Away, Last, enter, leave, tasks};

@@ -343,6 +343,9 @@ impl<'r> Limit<'r> {
             | VerdictKind::Unclear
             | VerdictKind::Unknown
             | VerdictKind::Contention
+            | VerdictKind::Link
+            | VerdictKind::Port
+            | VerdictKind::Node
             | VerdictKind::Disk => return none,
             VerdictKind::Source => Some("source"),
             VerdictKind::Sink => Some("sink"),

@@ -237,6 +237,7 @@ fn tables(report: &Report, view: View) -> Vec<Table> {
     }
     tables.push(streams(report, view));
     tables.push(workers(&report.workers));
+    tables.push(links(report));
     tables.push(accounts::table(report));
     tables.push(records::expensive(report, view.top));
     tables.push(records::behind(report, view.top));
@@ -391,6 +392,46 @@ pub(crate) fn streams(report: &Report, view: View) -> Table {
         table.row(cells, broken);
     }
     table.more(more(streams.len().min(view.top), streams.len() as u64));
+    table
+}
+
+/// The links to other nodes: those by which records leave, because only senders know what links waited for.
+fn links(report: &Report) -> Table {
+    let mut table = Table::new(&[
+        text("LINKS OF"),
+        text("TO NODE"),
+        text("CARRIER"),
+        number("LINKS", 2),
+        number("MESSAGES", 0),
+        number("BYTES", 1),
+        number("ON THE WIRE", 0),
+        number("QUEUED", 1),
+        number("RECEIVER", 0),
+        number("PORTS", 0),
+        number("BANDWIDTH", 0),
+        number("CONNECTION", 1),
+        number("RESENT", 2),
+    ]);
+    for link in report.links.iter().filter(|link| link.direction == "out") {
+        let time_ns = report.window.duration_ns * link.links as f64;
+        let waited = |ns: f64| if time_ns > 0.0 { share((ns / time_ns).min(1.0)) } else { String::new() };
+        let cells = vec![
+            link.process.clone().unwrap_or_else(|| report.space.name.clone()),
+            link.node.clone(),
+            link.carrier.clone(),
+            count(link.links),
+            count(link.messages),
+            bytes(link.payload_bytes),
+            bytes(link.wire_bytes),
+            bytes(link.queued_bytes),
+            waited(link.credit_wait_ns),
+            waited(link.port_wait_ns),
+            waited(link.pace_wait_ns),
+            waited(link.connection_wait_ns),
+            if link.resent_bytes > 0 { bytes(link.resent_bytes) } else { String::new() },
+        ];
+        table.row(cells, false);
+    }
     table
 }
 
