@@ -320,7 +320,7 @@ mod tests {
         let mut take = |bytes: &[u8]| watched.take(bytes, &mut |target| released.push(target));
         take(b"11 7 \0");
         take(b"12 7 one\x01\0");
-        take(b"12 7 two lines\n\0012 7 cu");
+        take(b"12 7 two lines\n\x0012 7 cu");
         take(b"nonsense\0-13 7\0-11 7\0");
         take(b"14 7 a");
         assert_eq!(watched.targets, [(target(12), "cunonsense".to_owned())]);

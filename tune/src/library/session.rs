@@ -677,7 +677,7 @@ impl Session<'_, '_> {
                 self.trial = Some(running);
                 return;
             }
-            // These windows were alike by chance, or the program has changed; longer windows tell.
+            // These windows were alike by chance, or the program has changed: longer windows decide.
             let longest = (WINDOW_MAX.as_millis() / self.unit.as_millis()).ilog2() as usize;
             self.least = (self.length + 1).min(longest);
             self.clear();

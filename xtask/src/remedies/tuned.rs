@@ -329,8 +329,8 @@ fn paired(
 
 /// The time of the last change that was kept, from a tuner's log: `    3.2 s  #5   kept        …`.
 pub(super) fn settled(log: &str) -> Option<f64> {
-    let kept = log.lines().filter(|line| line.split_whitespace().nth(3) == Some("kept"));
-    kept.last()?.split_whitespace().next()?.parse().ok()
+    let mut kept = log.lines().filter(|line| line.split_whitespace().nth(3) == Some("kept"));
+    kept.next_back()?.split_whitespace().next()?.parse().ok()
 }
 
 /// What runs beside the network.
