@@ -257,7 +257,7 @@ impl Attachment {
         let modules = Modules::of(&process, &maps);
         refusal::of_code(&process, &maps, &modules)?;
         let gadgets = Gadgets::find(&process, &maps)?;
-        let guard = options.guard.map(|guards| guards.watch(process.identity));
+        let guard = options.guard.map(|guards| guards.watch(process.identity)).transpose()?;
         Ok(Attachment {
             process,
             modules,

@@ -21,16 +21,16 @@ const RENEWED: u8 = 1;
 /// consist of the target's process id, its start time, and a text.
 const RELEASED: char = '-';
 
-/// A running guard of any number of targets. It ends when this value and the attachments that it guards are dropped,
-/// or when this process ends.
+/// The guard of any number of targets, a process that starts with the first of them. It ends when this value and the
+/// attachments that it guards are dropped, or when this process ends.
 #[derive(Clone, Debug)]
-pub struct Guards(Arc<Running>);
+pub struct Guards(Arc<Mutex<Running>>);
 
 #[derive(Debug)]
 struct Running {
-    child: Mutex<Child>,
-    /// The pipe whose end the guard reads.
-    life: Mutex<Option<ChildStdin>>,
+    command: Command,
+    /// The process, and the pipe whose end it reads.
+    child: Option<(Child, Option<ChildStdin>)>,
 }
 
 /// The part of a guard that is about one attachment.
@@ -41,22 +41,25 @@ pub(crate) struct Guard {
 }
 
 impl Guards {
-    /// Starts `command`, which has to call [`guard`] with its standard input.
-    ///
-    /// # Errors
-    /// The command cannot be started.
-    pub fn start(mut command: Command) -> Result<Guards, Error> {
+    /// A guard that is started by `command`, which has to call [`guard`] with its standard input.
+    pub fn new(mut command: Command) -> Guards {
         command.stdin(Stdio::piped()).stdout(Stdio::null());
-        let mut child = command.spawn().map_err(|error| Error::of("cannot start the guard", error))?;
-        let life = Mutex::new(child.stdin.take());
-        Ok(Guards(Arc::new(Running { child: Mutex::new(child), life })))
+        Guards(Arc::new(Mutex::new(Running { command, child: None })))
     }
 
     /// Lets the guard watch a target, too, until the value is dropped.
-    pub(crate) fn watch(&self, target: Identity) -> Guard {
+    pub(crate) fn watch(&self, target: Identity) -> Result<Guard, Error> {
+        let mut running = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if running.child.is_none() {
+            let started = running.command.spawn();
+            let mut child = started.map_err(|error| Error::of("cannot start the guard", error))?;
+            let life = child.stdin.take();
+            running.child = Some((child, life));
+        }
+        drop(running);
         let guard = Guard { guards: self.clone(), target };
         guard.note("");
-        guard
+        Ok(guard)
     }
 
     /// Renews the lease.
@@ -65,8 +68,8 @@ impl Guards {
     }
 
     fn write(&self, bytes: &[u8]) {
-        let mut life = self.0.life.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(life) = &mut *life {
+        let mut running = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, Some(life))) = &mut running.child {
             // A guard that has ended reads nothing, so errors are ignored.
             let _ = life.write_all(bytes);
         }
@@ -98,9 +101,11 @@ impl Drop for Guard {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // At the end of `life` the guard ends, after it has undone the changes that are left.
-        *self.life.get_mut().unwrap_or_else(PoisonError::into_inner) = None;
-        let _ = self.child.get_mut().unwrap_or_else(PoisonError::into_inner).wait();
+        if let Some((child, life)) = &mut self.child {
+            // At the end of `life` the guard ends, after it has undone the changes that are left.
+            *life = None;
+            let _ = child.wait();
+        }
     }
 }
 

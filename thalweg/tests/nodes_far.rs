@@ -120,6 +120,44 @@ fn clocks_agree(cluster: &Cluster, session: &str) {
 }
 
 #[test]
+fn every_command_that_looks_takes_a_session_of_machines() {
+    let Some(cluster) = far::cluster(&["a", "b"]) else { return };
+    let net = cluster.net("far.snet", NET);
+    let mut run = Fed::start(&cluster, &[&net, "--nodes", "a,b", "--monitor", "full"]);
+    let session = run.session("far");
+    run.feed(500);
+    let printed = |arguments: &[&str]| {
+        let output = cluster.command().args(arguments).output().expect("thalweg starts");
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert!(output.status.success(), "{arguments:?}: {text} {}", stderr(&output));
+        text
+    };
+    // Each shows something that only a process on another machine has recorded.
+    let diagnosed = told(&cluster, &["diagnose", &session, "--json", "--top", "100"]);
+    let tasks =
+        diagnosed["tasks"].as_array().expect("a list").iter().filter_map(|task| task["name"].as_str());
+    let filters = tasks.filter(|name| name.contains("filter")).count();
+    assert_eq!(filters, 2, "{:#}", diagnosed["tasks"]);
+    for (command, most) in [("streams", "--top"), ("workers", "--top"), ("waits", "--top")] {
+        let text = printed(&[command, &session, most, "100"]);
+        assert!(text.contains("far@a") && text.contains("far@b"), "{command}: {text}");
+    }
+    let events = printed(&["events", &session]);
+    assert!(
+        events.contains(" node-a ") && events.contains(" node-b "),
+        "{}",
+        &events[..events.len().min(999)]
+    );
+    let waiting = printed(&["heartbeat", &session, "--once", "--waiting"]);
+    assert!(waiting.contains(" far@a ") && waiting.contains(" far@b "), "{waiting}");
+    let list = printed(&["ls"]);
+    assert!(list.contains(" node-a ") && list.contains(" node-b "), "{list}");
+    assert!(printed(&["calls", &session]).contains("No call was recorded here"));
+    let (is_well, said) = run.end();
+    assert!(is_well, "{said}");
+}
+
+#[test]
 fn a_session_of_machines_is_kept_whole() {
     let Some(cluster) = far::cluster(&["a", "b"]) else { return };
     let net = cluster.net("far.snet", NET);

@@ -6,6 +6,7 @@ use std::path::Path;
 
 use thalweg_host::settings::written;
 use thalweg_host::{Change, Changed, LiveRun, MAP_PREFIX, spaces};
+use thalweg_space::lease::Terms;
 
 use crate::Terminal;
 use crate::commands::control::{Lease, print_result};
@@ -67,8 +68,24 @@ pub(crate) fn main(arguments: Arguments, terminal: Terminal) -> Result<(), Failu
     }
     let run = LiveRun::find(space)?.called("thalweg set");
     let terms = arguments.lease.terms();
-    let text = change_text(&run.change(name, value, terms)?, name);
+    let text = change_text(&changed(&run, name, value, terms)?, name);
     print_result(&arguments.lease.with_time(text), terminal)
+}
+
+/// Makes a change for a person. A task that a person has moved is left alone by tuners, which could not tell this move
+/// from those that the run itself makes. A move under a lease ends by itself.
+pub(crate) fn changed(
+    run: &LiveRun,
+    name: &str,
+    value: &str,
+    terms: Option<Terms>,
+) -> Result<Changed, thalweg_host::Error> {
+    let changed = run.change(name, value, terms)?;
+    if matches!(changed, Changed::Moved(_)) && terms.is_none() {
+        // Without the pin the move is as good.
+        let _ = thalweg_tune::pin(run.path(), name);
+    }
+    Ok(changed)
 }
 
 /// Writes a value of a run's shared map.

@@ -325,13 +325,10 @@ impl Session<'_, '_> {
             if self.others.get(&pid) == Some(&process.start) {
                 continue;
             }
-            let guards = match (&self.guards, (library.guard)()) {
-                (None, Some(command)) => Some(
-                    self.guards.insert(Guards::start(command).map_err(|error| error.to_string())?).clone(),
-                ),
-                (guards, _) => guards.clone(),
-            };
-            match Target::open(pid, library.pack, guards) {
+            if self.guards.is_none() {
+                self.guards = (library.guard)().map(Guards::new);
+            }
+            match Target::open(pid, library.pack, self.guards.clone()) {
                 Ok(target) => {
                     self.targets.push(target);
                     self.guard_gate(self.targets.len() - 1);

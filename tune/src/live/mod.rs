@@ -47,6 +47,8 @@ const QUIET: usize = 3;
 /// While the run accepts no commands, decisions are kept to be recorded later; only this many are kept, the
 /// first ones.
 const UNNOTED_MAX: usize = 64;
+/// Where dispatches take this time on average, single ones may take as long as `exec.steal_after_us` says.
+const LONG_CALL_S: f64 = 100e-6;
 /// The interval at which `stop` is called.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
@@ -156,6 +158,7 @@ pub fn tune(
         profile: HashMap::new(),
         places: HashMap::new(),
         replicas: HashSet::new(),
+        has_long_calls: false,
         quiet: 0,
         former: Vec::new(),
         machine: thread::available_parallelism().map_or(1.0, |count| count.get() as f64),
@@ -203,6 +206,8 @@ struct Tuner<'r> {
     /// the workers of these tasks, but no longer after a user has moved them.
     in_replicas: HashSet<u64>,
     replicas: HashSet<u64>,
+    /// Whether tasks have calls so long that a worker that waits may take the tasks that are ready behind them.
+    has_long_calls: bool,
     /// The number of windows since the last change.
     quiet: usize,
     /// The workers that the tasks had before a change after which the run moves tasks itself; they are needed to
@@ -325,6 +330,7 @@ impl Tuner<'_> {
             self.in_replicas = in_replicas(&self.names);
         }
         let Some(window) = Window::between(from, to, &self.names) else { return Ok(false) };
+        self.has_long_calls = window.tasks.iter().any(|task| task.busy > LONG_CALL_S * task.dispatches);
         let mut changed = self.see_to_pins(to)?;
         let previous =
             self.progress.filter(|&of| self.controller.trial().is_some() || of != Progress::Dispatches);
@@ -417,7 +423,8 @@ impl Tuner<'_> {
     fn see_to_pins(&mut self, now: &Sample) -> Result<bool, Untuned> {
         let mut surprises: Vec<(String, String)> = Vec::new();
         for name in pins(self.reader.path()) {
-            surprises.push((name, "somebody said that it stays (`thalweg tune pin`)".to_owned()));
+            surprises
+                .push((name, "somebody has moved it, or said that it stays (`thalweg tune pin`)".to_owned()));
         }
         let settings = self.reader.settings()?;
         for (before, now) in self.settings.iter().zip(&settings) {
@@ -443,14 +450,15 @@ impl Tuner<'_> {
         Ok(changed)
     }
 
-    /// Finds the tasks that another user has moved. Tasks that the run itself moves (stolen ones and
-    /// replicas) do not count.
+    /// Finds the tasks that another user has moved. Tasks that the run itself moves (stolen ones, those behind long
+    /// calls, and replicas) do not count; a user's moves of these are pinned by the command that makes them.
     fn see_to_places(&mut self, now: &Sample, surprises: &mut Vec<(String, String)>) {
         self.quiet += 1;
         if self.quiet < QUIET {
             return;
         }
-        let (steals, spreads) = (self.is_on("exec.steal"), self.is_on("exec.spread"));
+        let relieves = self.is_on("exec.steal_after_us") && self.has_long_calls;
+        let (steals, spreads) = (self.is_on("exec.steal") || relieves, self.is_on("exec.spread"));
         let mut places = HashMap::with_capacity(now.tasks.len());
         self.replicas.clear();
         for (task, at) in &now.tasks {

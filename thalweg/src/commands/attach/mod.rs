@@ -284,8 +284,7 @@ pub(crate) fn guard_command(lease: Option<Duration>) -> Option<Command> {
 
 fn open(pid: i32, is_filtered: bool) -> Result<Attachment, Failure> {
     let guard = guard_command(None).ok_or_else(|| Failure::Usage("cannot find this program".to_owned()))?;
-    let guard = Some(Guards::start(guard).map_err(Failure::usage)?);
-    Attachment::open(pid, Options { guard, is_filtered }).map_err(Failure::usage)
+    Attachment::open(pid, Options { guard: Some(Guards::new(guard)), is_filtered }).map_err(Failure::usage)
 }
 
 /// Starts a program, and waits until it runs with its libraries.

@@ -422,7 +422,7 @@ fn changed(site: &Site, setting: &str, value: &str) -> Result<(String, Option<Un
     let owner = page::owner(&site.path, setting);
     let (path, name) = owner.as_ref().map_or((&site.path, setting), |(path, name)| (path, name));
     let run = LiveRun::open(path).map_err(text)?.called("thalweg view");
-    let changed = run.change(name, value, None).map_err(text)?;
+    let changed = crate::commands::set::changed(&run, name, value, None).map_err(text)?;
     let undo = changed.undo(name).map(|undo| Undo { setting: setting.to_owned(), ..undo });
     Ok((change_text(&changed, name), undo))
 }
