@@ -74,7 +74,8 @@ impl<T> Lent<T> {
         // Odd numbers go up by one, and even ones by two.
         self.turn.store((self.turn.load(Ordering::Relaxed) | 1) + 1, Ordering::Relaxed);
         barrier_for_owner();
-        self.is_wanted.load(Ordering::Relaxed) && self.take_back_wanted()
+        // A borrower that has ended has stored `false` with release, so what it read comes before what follows here.
+        self.is_wanted.load(Ordering::Acquire) && self.take_back_wanted()
     }
 
     #[cold]
@@ -105,7 +106,7 @@ impl<T> Lent<T> {
         let changes = is_lent && work(unsafe { &mut *self.value.get() });
         *is_changed |= changes;
         if !*is_changed {
-            self.is_wanted.store(false, Ordering::Relaxed);
+            self.is_wanted.store(false, Ordering::Release);
         }
         changes
     }
