@@ -29,7 +29,7 @@ pub struct Guards(Arc<Mutex<Running>>);
 #[derive(Debug)]
 struct Running {
     command: Command,
-    /// The process, and the pipe whose end it reads.
+    /// The process, and the pipe from which it reads.
     child: Option<(Child, Option<ChildStdin>)>,
 }
 

@@ -26,7 +26,7 @@ pub(crate) struct Keeper {
 }
 
 impl Keeper {
-    /// Begins to keep the events of this process's space, whose writers wait for that.
+    /// Begins to keep the events of this process's space. Writers wait until there is room for their events.
     pub(crate) fn start(space: &Path) -> Result<Keeper, Error> {
         let options = ArchiveOptions { interval: GATHER, is_synced: true, ..ArchiveOptions::default() };
         let mut archiver =

@@ -96,9 +96,9 @@ impl Core {
         self.relay_to(task, (from, to, by), reader)
     }
 
-    /// Counts and records the current task's dispatch, which read from one stream the last messages, and wrote as
-    /// many to another, whose reader waits for them on this thread. Returns false, and does nothing, if the dispatch
-    /// is not recorded as shortly as that.
+    /// Counts and records the current task's dispatch, which read the last messages of one stream and wrote as many
+    /// to another; the reader of the other stream waits for them on this thread. Returns false, and does nothing, if
+    /// the dispatch is not recorded as shortly as that.
     #[inline]
     fn measure_relay(&mut self, task: &TaskCell, (from, to): (&Ring, &Ring), writes: usize) -> bool {
         if !to.is_awaited_here(self.me) || !to.telemetry.no_sizes_are_due(to.writing.pushed.get()) {

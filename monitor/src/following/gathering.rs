@@ -264,7 +264,7 @@ fn window(parts: &[Report]) -> Window {
     }
 }
 
-/// Whether a space is that of a part of a network over nodes (`NETWORK@NODE`), whose records come from other
+/// Whether a space belongs to a part of a network over nodes (`NETWORK@NODE`): the records of a part come from other
 /// processes of the session.
 fn is_part_of_others(part: &Report, parts: &[Report]) -> bool {
     let Some((network, _)) = part.space.name.rsplit_once('@') else { return false };

@@ -219,7 +219,7 @@ impl Joints {
         Ok(joints)
     }
 
-    /// The streams of a space whose messages come from links.
+    /// The streams of a space that get their messages from links.
     fn entries(&self, space: u32) -> Vec<u64> {
         let received = self.runs.iter().filter(|run| run.space == space && !run.is_out);
         let mut streams: Vec<u64> = received.map(|run| run.stream).collect();

@@ -21,7 +21,7 @@ const FIELDS: [&str; 9] = [
     "resent",
     "connections",
 ];
-/// The most ends of links that are told apart.
+/// The most ends of links that are counted; further ends are left out.
 const ENDS_MAX: usize = 1 << 14;
 
 type Counts = [u64; FIELDS.len()];

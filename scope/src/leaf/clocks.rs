@@ -24,7 +24,7 @@ struct Known {
 
 impl Clocks {
     /// The clock for the times of this process: the clock of the first process on the same machine. The second
-    /// value tells whether the clock is that of a copy, which becomes more exact as long as the copy is updated.
+    /// value is whether the clock is that of a copy: such a clock becomes more exact while the copy is updated.
     pub(crate) fn of(&self, info: &Info) -> (Clock, bool) {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         let same = |known: &&Known| {

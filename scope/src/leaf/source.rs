@@ -30,7 +30,7 @@ pub(crate) struct Source {
     since_ticks: u64,
     asked: Option<Instant>,
     state: State,
-    /// Whether the space is the copy of one of another machine, whose clock becomes more exact.
+    /// Whether the space is a copy of a space on another machine: the clock of a copy becomes more exact.
     is_of_copy: bool,
 }
 

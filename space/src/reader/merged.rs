@@ -24,7 +24,7 @@ struct Source {
     stream: EventStream,
     clock: Clock,
     machine: [u8; 16],
-    /// Whether the space is the copy of one of another machine, whose clock becomes more exact as long as the
+    /// Whether the space is a copy of a space on another machine: the clock of a copy becomes more exact while the
     /// copy is updated.
     is_copy: bool,
 }
