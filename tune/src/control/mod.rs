@@ -426,10 +426,13 @@ impl Controller {
         Some(Order::Undo(action))
     }
 
+    /// The gain that a candidate promises, by the weight of its model.
+    fn hoped(&self, candidate: &Candidate) -> f64 {
+        candidate.gain * self.trust.get(&candidate.model).copied().unwrap_or(1.0)
+    }
+
     /// The action with the highest expected gain among those that may be tried.
     fn best(&self, candidates: Vec<Candidate>) -> Option<Candidate> {
-        let hoped =
-            |candidate: &Candidate| candidate.gain * self.trust.get(&candidate.model).copied().unwrap_or(1.0);
         let rests = |key: &str| {
             let failure = self.failures.get(key);
             failure.is_some_and(|it| it.regime == self.era && self.last < it.until)
@@ -439,10 +442,10 @@ impl Controller {
             let names = candidate.action.changes.iter().map(|change| change.knob.name());
             !rests
                 && !candidate.action.changes.is_empty()
-                && hoped(candidate) >= self.policy.gain_min
+                && self.hoped(candidate) >= self.policy.gain_min
                 && !names.into_iter().any(|name| self.pinned.contains(&name))
         };
-        candidates.into_iter().filter(may).max_by(|a, b| hoped(a).total_cmp(&hoped(b)))
+        candidates.into_iter().filter(may).max_by(|a, b| self.hoped(a).total_cmp(&self.hoped(b)))
     }
 
     /// Whether trials have cost so little that another trial may begin.
@@ -557,8 +560,7 @@ impl Controller {
         let is_own = |action: &Action| action.key() == own.key() || *action == own.inverse();
         others.retain(|candidate| !is_own(&candidate.action));
         let best = self.best(others)?;
-        let hoped = best.gain * self.trust.get(&best.model).copied().unwrap_or(1.0);
-        (hoped > gained).then_some(best.action)
+        (self.hoped(&best) > gained).then_some(best.action)
     }
 
     /// Whether the new values lower the rate although the goal keeps it.

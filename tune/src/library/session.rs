@@ -245,13 +245,11 @@ impl Session<'_, '_> {
         } else {
             self.see_choices();
             let mut is_shortest = true;
-            for length in 0..LENGTHS {
-                if !self.ticks.is_multiple_of(1 << length) || self.unit * (1 << length) > WINDOW_MAX {
-                    break;
-                }
+            let longest = self.longest();
+            // A window ends together with each shorter one.
+            for length in 0..=longest.min(self.ticks.trailing_zeros() as usize) {
                 let (rate, progress) = self.look(length, None);
-                let is_longest = self.unit * (2 << length) > WINDOW_MAX;
-                if length < self.least || progress < PROGRESS && !is_longest {
+                if length < self.least || progress < PROGRESS && length < longest {
                     continue;
                 }
                 self.window(length, rate, is_shortest);
@@ -270,6 +268,11 @@ impl Session<'_, '_> {
             }
             self.restart();
         }
+    }
+
+    /// The number of the largest length of a window.
+    fn longest(&self) -> usize {
+        (WINDOW_MAX.as_millis() / self.unit.as_millis()).ilog2() as usize
     }
 
     /// Begins windows of all lengths now.
@@ -675,8 +678,7 @@ impl Session<'_, '_> {
                 return;
             }
             // These windows were alike by chance, or the program has changed: longer windows decide.
-            let longest = (WINDOW_MAX.as_millis() / self.unit.as_millis()).ilog2() as usize;
-            self.least = (self.length + 1).min(longest);
+            self.least = (self.length + 1).min(self.longest());
             self.clear();
             self.undo_everywhere(point);
             self.decide(

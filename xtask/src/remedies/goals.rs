@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 use super::journal::Journal;
 use super::network::Case;
 use super::remedy::{Places, Remedy, remedies};
-use super::trial::{Bench, Recorded, Size};
+use super::trial::{Bench, Recorded, Size, waited};
 use super::tuned::{Beside, START, Start, is_tunable, settled};
 use super::{process, size_of};
 use crate::tuned::{NOTHING, settings_text, start_tuner};
@@ -67,8 +67,6 @@ impl Aim {
 struct Scored {
     /// The mean latency, or the processor time for each record, in microseconds.
     us: f64,
-    /// The 99th percentile of the latency in microseconds, if the latency is measured.
-    p99_us: f64,
     /// Records a second that came out.
     rate: f64,
 }
@@ -195,11 +193,7 @@ pub(super) fn measure(
             }
         }
     }
-    let median = |way: &str| {
-        let mut all = further.get(way)?.clone();
-        all.sort_by(f64::total_cmp);
-        all.get(all.len() / 2).copied()
-    };
+    let median = |way: &str| further.get(way).map(|all| super::median(&mut all.clone()));
     let compared = best.iter().filter_map(|(way, _)| Some((median(way)?, way.clone())));
     let last = if kept == NOTHING { START } else { "what was saved" };
     let (Some(first), Some(reached), Some((best, way))) =
@@ -225,12 +219,12 @@ fn ways(start: &Start, aim: Aim) -> Vec<(String, Case)> {
 }
 
 fn value(scored: Scored) -> Result<Value> {
-    Ok(json!({ "us": scored.us, "p99_us": scored.p99_us, "rate": scored.rate }))
+    Ok(json!({ "us": scored.us, "rate": scored.rate }))
 }
 
 fn scored(value: &Value) -> Option<Scored> {
     let number = |name: &str| value[name].as_f64();
-    Some(Scored { us: number("us")?, p99_us: number("p99_us").unwrap_or(f64::NAN), rate: number("rate")? })
+    Some(Scored { us: number("us")?, rate: number("rate")? })
 }
 
 /// One run at the source's rate.
@@ -257,29 +251,27 @@ fn run(bench: &Bench, (case, size): (&Case, Size), beside: Beside<'_>, aim: Aim)
     };
     let rate = PART * size.rate;
     let times = flow(&mut child, &case.records(size.records), rate);
-    let status = ended(&mut child, PATIENCE)?;
+    let status = waited(&mut child, PATIENCE)?;
     // The tuner is waited for afterwards, so its time does not count here.
     let spent = process::children_s()? - before;
     if let Some(mut tuner) = tuner {
         tuner.wait()?;
     }
-    if !status {
+    if !status.is_some_and(|status| status.success()) {
         bail!("the run failed");
     }
-    let Times { mut latencies_us, seconds, count } = times?;
+    let Times { latencies_us, seconds, count } = times?;
     if count < size.records {
         bail!("{count} of {} records came out", size.records);
     }
-    let (us, p99_us) = match aim {
-        Aim::Processor => (1e6 * spent / count as f64, f64::NAN),
+    let us = match aim {
+        Aim::Processor => 1e6 * spent / count as f64,
         Aim::Latency => {
-            latencies_us.drain(..(UNFOLDING * latencies_us.len() as f64) as usize);
-            let mean = latencies_us.iter().sum::<f64>() / latencies_us.len().max(1) as f64;
-            latencies_us.sort_by(f64::total_cmp);
-            (mean, latencies_us.get(latencies_us.len() * 99 / 100).copied().unwrap_or(f64::NAN))
+            let counted = &latencies_us[(UNFOLDING * latencies_us.len() as f64) as usize..];
+            counted.iter().sum::<f64>() / counted.len().max(1) as f64
         }
     };
-    Ok(Scored { us, p99_us, rate: count as f64 / seconds })
+    Ok(Scored { us, rate: count as f64 / seconds })
 }
 
 /// When records came out.
@@ -336,22 +328,6 @@ fn number(line: &str) -> Option<u64> {
     rest[..rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len())].parse().ok()
 }
 
-/// Waits for the end of a run; a run that takes too long is killed. Returns whether it succeeded.
-fn ended(child: &mut Child, patience: Duration) -> Result<bool> {
-    let begun = Instant::now();
-    loop {
-        if let Some(status) = child.try_wait()? {
-            return Ok(status.success());
-        }
-        if begun.elapsed() > patience {
-            child.kill()?;
-            child.wait()?;
-            return Ok(false);
-        }
-        thread::sleep(Duration::from_millis(1));
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -374,7 +350,7 @@ mod tests {
                 .stdout(Stdio::piped())
                 .spawn()?;
             let times = flow(&mut child, &records, 1000.0)?;
-            assert!(ended(&mut child, PATIENCE)?);
+            assert!(waited(&mut child, PATIENCE)?.is_some_and(|status| status.success()));
             Ok(times)
         };
         let late = through("sleep 0.4; cat")?;

@@ -3,7 +3,7 @@
 use std::fs;
 use std::io::Read;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -292,6 +292,22 @@ fn drain(pipe: Option<std::process::ChildStdout>, rate: f64) {
     }
 }
 
+/// Waits for the end of a run; a run that takes too long is killed, and has no status.
+pub(super) fn waited(child: &mut Child, patience: Duration) -> Result<Option<ExitStatus>> {
+    let begun = Instant::now();
+    loop {
+        if let Some(status) = child.try_wait()? {
+            return Ok(Some(status));
+        }
+        if begun.elapsed() > patience {
+            let _ = child.kill();
+            let _ = child.wait();
+            return Ok(None);
+        }
+        std::thread::sleep(Duration::from_micros(500));
+    }
+}
+
 /// The text that a run prints on standard error until it ends; a run that takes too long is killed.
 pub(super) fn stderr_of(child: &mut Child, patience: Duration) -> Result<String> {
     let mut pipe = child.stderr.take().context("standard error is piped")?;
@@ -300,18 +316,7 @@ pub(super) fn stderr_of(child: &mut Child, patience: Duration) -> Result<String>
         let _ = pipe.read_to_string(&mut stderr);
         stderr
     });
-    let begun = Instant::now();
-    let status = loop {
-        if let Some(status) = child.try_wait()? {
-            break Some(status);
-        }
-        if begun.elapsed() > patience {
-            let _ = child.kill();
-            let _ = child.wait();
-            break None;
-        }
-        std::thread::sleep(Duration::from_micros(500));
-    };
+    let status = waited(child, patience)?;
     let stderr = reading.join().unwrap_or_default();
     match status {
         Some(status) if status.success() => Ok(stderr),

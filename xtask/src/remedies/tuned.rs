@@ -323,8 +323,7 @@ fn paired(
         ratios.push(took[0] / took[1]);
     }
     ratios.retain(|ratio| ratio.is_finite());
-    ratios.sort_by(f64::total_cmp);
-    Ok(ratios.get(ratios.len() / 2).copied().unwrap_or(f64::NAN))
+    Ok(if ratios.is_empty() { f64::NAN } else { super::median(&mut ratios) })
 }
 
 /// The time of the last change that was kept, from a tuner's log: `    3.2 s  #5   kept        …`.
