@@ -12,7 +12,7 @@
 
 mod planted_run;
 
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
@@ -34,21 +34,25 @@ const RUNS_MAX: usize = 6;
 /// The largest share of the processors that other programs may have had in an undisturbed run.
 const FOREIGN_MAX: f64 = 0.1;
 
-/// A process that uses one processor all the time, and is killed when the value is dropped.
-struct Burner(Child);
+/// A process that uses one processor all the time, and is killed when the value is dropped. It is no child of this
+/// process, because the programs that a run starts do not count as others.
+struct Burner(u32);
 
 impl Burner {
     fn on(core: usize) -> Option<Burner> {
-        let mut command = Command::new("taskset");
-        command.args(["-c", &core.to_string(), "sh", "-c", "while :; do :; done"]).stdin(Stdio::null());
-        command.spawn().ok().map(Burner)
+        let burns = format!("taskset -c {core} timeout 20 sh -c 'while :; do :; done'");
+        let mut shell = Command::new("sh");
+        shell.args(["-c", &format!("{burns} </dev/null >/dev/null 2>&1 & echo $!")]);
+        let output = shell.output().ok()?;
+        let number = String::from_utf8(output.stdout).ok()?.trim().parse().ok()?;
+        Some(Burner(number))
     }
 }
 
 impl Drop for Burner {
     fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
+        // `timeout` passes the signal on to the program that it runs.
+        let _ = Command::new("kill").arg(self.0.to_string()).status();
     }
 }
 
