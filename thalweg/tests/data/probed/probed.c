@@ -474,13 +474,20 @@ static void storm(struct task *task, int thread_count)
 }
 
 static pthread_barrier_t all_counted;
+static pthread_mutex_t first_call = PTHREAD_MUTEX_INITIALIZER;
 
 static void *counting(void *of)
 {
     struct task *task = (struct task *)of;
     int n;
     for (n = 0; n < task->count; n++) {
+        /* A thread's first call reserves room for its element. Of two threads that reserve at the same time on a
+         * disk with room for one, neither may get it. */
+        if (n == 0)
+            pthread_mutex_lock(&first_call);
         one();
+        if (n == 0)
+            pthread_mutex_unlock(&first_call);
         if ((n + 1) % (task->count / 10) == 0) {
             printf("%d\n", n + 1);
             fflush(stdout);
