@@ -32,7 +32,7 @@ pub use composing::dispatch::{Dispatch, For, Item, Outcome, Value, Wait, What};
 pub use composing::structure::{Role, Structure};
 pub use decoding::called::{Called, Refers};
 pub use decoding::events::{self, Observation};
-pub use decoding::names::{Names, SiteName, names};
+pub use decoding::names::{Names, SiteName, names, number_equal_names};
 pub use decoding::observation::{
     Besides, LiveRow, LiveState, Mode, Run, StreamTotals, TaskCounts, TaskTotals, live_rows,
 };

@@ -8,7 +8,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use thalweg_exec::{Placement, TaskId, TaskMover};
-use thalweg_monitor::{LiveRow, live_rows, names};
+use thalweg_monitor::{LiveRow, live_rows, names, number_equal_names};
 use thalweg_space::reader::SpaceReader;
 
 use crate::error::Error;
@@ -70,7 +70,8 @@ impl Drop for Placing {
     }
 }
 
-/// The existing tasks that have one of these names.
+/// The existing tasks that have one of these names. Of tasks with one name, the second one that was made has `~2`
+/// behind its name, as in the files that a tuner saves.
 fn found(
     reader: &SpaceReader,
     wanted: &HashMap<String, usize>,
@@ -83,5 +84,9 @@ fn found(
         }
         _ => None,
     });
-    Ok(tasks.filter(|(_, name)| wanted.contains_key(name)).collect())
+    let mut tasks: Vec<(u64, String)> = tasks.collect();
+    tasks.sort_by_key(|(task, _)| *task);
+    number_equal_names(tasks.iter_mut().map(|(_, name)| name));
+    tasks.retain(|(_, name)| wanted.contains_key(name));
+    Ok(tasks)
 }

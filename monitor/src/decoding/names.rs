@@ -52,6 +52,18 @@ impl Names {
     }
 }
 
+/// Makes equal names of tasks different: if the tasks come in the order in which they were made, the second task of a
+/// name gets `~2` behind its name, the third one `~3`.
+pub fn number_equal_names<'n>(names: impl Iterator<Item = &'n mut String>) {
+    let mut seen: HashMap<String, u32> = HashMap::new();
+    for name in names {
+        let count = seen.entry(name.clone()).and_modify(|count| *count += 1).or_insert(1);
+        if *count > 1 {
+            name.push_str(&format!("~{count}"));
+        }
+    }
+}
+
 /// The names and component paths of a space.
 ///
 /// # Errors

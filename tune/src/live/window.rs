@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use thalweg_monitor::{Names, TaskTotals};
+use thalweg_monitor::{Names, TaskTotals, number_equal_names};
 
 use super::sample::{Sample, TaskAt};
 use crate::control::Seen;
@@ -53,7 +53,7 @@ pub struct Window {
 pub struct TaskIn {
     /// The number of the task.
     pub id: u64,
-    /// The component's path, and the replica in brackets if there are several.
+    /// The component's path, the replica in brackets if there are several, and `~2` behind the second task of a name.
     pub name: String,
     /// The kind of the task's component, such as `box` or `source`.
     pub kind: String,
@@ -118,6 +118,7 @@ impl Window {
         });
         let mut tasks: Vec<TaskIn> = tasks.collect();
         tasks.sort_by_key(|task| task.id);
+        number_equal_names(tasks.iter_mut().map(|task| &mut task.name));
         let streams = from.streams.iter().filter_map(|(id, before)| {
             let after = to.streams.get(id)?;
             Some(StreamIn {
