@@ -79,6 +79,9 @@ fn main() -> ExitCode {
     }
 }
 
+/// The commands that `HELP` describes as a whole; the others have a help of their own.
+const DESCRIBED: [&str; 7] = ["demo", "dist", "docs", "kinds", "layout", "snet-suite", "test"];
+
 fn dispatch() -> Result<ExitCode> {
     let mut arguments = lexopt::Parser::from_env();
     let Some(first) = arguments.next()? else {
@@ -87,6 +90,10 @@ fn dispatch() -> Result<ExitCode> {
     };
     match first {
         Long("help") | Short('h') => {
+            print!("{HELP}");
+            Ok(ExitCode::SUCCESS)
+        }
+        Value(command) if DESCRIBED.contains(&&*command.to_string_lossy()) && asks_for_help() => {
             print!("{HELP}");
             Ok(ExitCode::SUCCESS)
         }
@@ -108,4 +115,8 @@ fn dispatch() -> Result<ExitCode> {
         },
         other => Err(other.unexpected().into()),
     }
+}
+
+fn asks_for_help() -> bool {
+    std::env::args_os().skip(2).any(|argument| argument == "--help" || argument == "-h")
 }

@@ -215,7 +215,7 @@ fn tune(arguments: &Arguments, terminal: Terminal) -> Result<(), Failure> {
         return Err(problem);
     }
     if let Some(path) = &arguments.save {
-        let written = std::fs::write(path, settings_file(&kept));
+        let written = std::fs::write(path, settings_file(&kept, &tuned.places));
         written.map_err(|error| Failure::run(format!("cannot write {}", path.display()), error))?;
     }
     let changes = match tuned.kept {
@@ -296,8 +296,9 @@ fn decision_line(decision: &Decision) -> String {
     format!("{at}  #{number:<3} {what:<10}  {about}{expected}")
 }
 
-/// The kept changes, as a file that `thalweg run --settings` reads.
-fn settings_file(kept: &[Action]) -> String {
+/// The kept changes, as a file that `thalweg run --settings` reads. If tasks were moved, the file has the workers
+/// of all tasks in `places`, because another run may place the tasks that were not moved elsewhere.
+fn settings_file(kept: &[Action], places: &[(String, u64)]) -> String {
     let mut text =
         String::from("# What `thalweg tune` kept; `thalweg run --settings FILE` starts from it.\n");
     let mut last: Vec<&Change> = Vec::new();
@@ -305,12 +306,15 @@ fn settings_file(kept: &[Action]) -> String {
         last.retain(|other| other.knob != change.knob);
         last.push(change);
     }
-    for change in last {
-        let name = match &change.knob {
-            Knob::Setting(name) => name.clone(),
-            Knob::Worker { name, .. } => format!("task/{name}.worker"),
-        };
-        text += &format!("{name} = {}\n", change.to);
+    let (moves, settings): (Vec<&Change>, Vec<&Change>) =
+        last.into_iter().partition(|change| matches!(change.knob, Knob::Worker { .. }));
+    for change in settings {
+        text += &format!("{} = {}\n", change.knob.name(), change.to);
+    }
+    if !moves.is_empty() {
+        for (task, worker) in places {
+            text += &format!("task/{task}.worker = {worker}\n");
+        }
     }
     text
 }

@@ -8,7 +8,7 @@ use thalweg_space::lease::{Lease, Terms};
 use thalweg_space::reader::{Sent, SpaceReader};
 use thalweg_space::{Answer, Command, Error};
 
-use super::placing::WORKERS;
+use super::placing::{PLACED_MAX, WORKERS};
 use super::sample::Sample;
 use crate::action::{Action, Knob};
 use crate::control::Decision;
@@ -20,8 +20,6 @@ const LASTS: Duration = Duration::from_secs(30);
 const ANSWER_MAX: Duration = Duration::from_secs(5);
 /// The number of commands that may wait for their answers at the same time.
 const AT_ONCE: usize = 32;
-/// The largest number of tasks that are moved back after the run has placed tasks again.
-const BACK_MAX: usize = 512;
 /// How often, and how many times at most, the tuner looks whether tasks are where they should be after a change
 /// of the number of workers; it is satisfied after [`CALM`] looks in a row.
 const INSISTS_EVERY: Duration = Duration::from_millis(4);
@@ -145,7 +143,7 @@ impl<'r> Hands<'r> {
     /// Moves tasks back to the workers that they had before the run placed them again, if there are not too
     /// many tasks to move at once.
     pub(super) fn move_back(&self, places: &[(u64, u64)]) {
-        if !places.is_empty() && places.len() <= BACK_MAX {
+        if !places.is_empty() && places.len() <= PLACED_MAX {
             // Errors are ignored: a task may have ended, or its former worker may be parked, in which case
             // the run itself has placed the task.
             let _ = self.move_all(places, None);

@@ -7,6 +7,7 @@ mod messages;
 mod placing;
 mod sample;
 mod untuned;
+mod whole;
 mod window;
 
 use std::collections::{HashMap, HashSet, VecDeque};
@@ -25,6 +26,7 @@ use hands::{Hands, Refused};
 use messages::Messages;
 use placing::Around;
 use sample::{Sample, processor_s};
+use whole::Whole;
 use window::shift;
 
 pub use claim::{pin, pins};
@@ -117,6 +119,9 @@ pub struct Tuned {
     pub cost_s: f64,
     /// The part of one processor that the tuner itself used.
     pub processor: f64,
+    /// The workers of all tasks in the mapping that was kept, in the order in which the tasks were made; empty if no
+    /// move was kept. Of tasks that the run itself moves, only those whose moves were kept are among them.
+    pub places: Vec<(String, u64)>,
 }
 
 /// Tunes the run with its space in the directory `path`, until the run ends, `stop` returns true, or the
@@ -160,6 +165,7 @@ pub fn tune(
         replicas: HashSet::new(),
         has_long_calls: false,
         quiet: 0,
+        whole: Whole::default(),
         former: Vec::new(),
         machine: thread::available_parallelism().map_or(1.0, |count| count.get() as f64),
         rate: f64::NAN,
@@ -210,6 +216,8 @@ struct Tuner<'r> {
     has_long_calls: bool,
     /// The number of windows since the last change.
     quiet: usize,
+    /// The workers of all tasks, which are saved with the moves that were kept.
+    whole: Whole,
     /// The workers that the tasks had before a change after which the run moves tasks itself; they are needed to
     /// move the tasks back.
     former: Vec<(u64, u64)>,
@@ -250,7 +258,9 @@ impl Tuner<'_> {
         };
         let is_run_over = self.has_ended()?;
         let order = self.controller.end(why, is_run_over);
-        if !is_run_over {
+        if is_run_over {
+            self.note_moves(&order);
+        } else {
             self.obey(order);
             self.messages.take().into_iter().for_each(Messages::end);
         }
@@ -261,7 +271,17 @@ impl Tuner<'_> {
             kept: self.controller.kept().len(),
             cost_s: self.controller.cost(),
             processor: used / begun.elapsed().as_secs_f64(),
+            places: std::mem::take(&mut self.whole).places(),
         })
+    }
+
+    /// Notes kept and undone moves for the mapping that is saved.
+    fn note_moves(&mut self, order: &Order) {
+        match order {
+            Order::Keep(action) => self.whole.keep(action),
+            Order::Undo(action) => self.whole.undo(action),
+            _ => {}
+        }
     }
 
     fn has_ended(&self) -> Result<bool, Untuned> {
@@ -355,6 +375,8 @@ impl Tuner<'_> {
             to.tasks.keys().copied().filter(|task| self.controller.is_pinned(&worker_of(*task))).collect();
         let spreads = self.is_on("exec.spread");
         let by_run = |task: u64| spreads && self.replicas.contains(&task);
+        let are_free = self.has_long_calls || self.is_on("exec.steal");
+        self.whole.see(&window, trial.is_some(), are_free, &by_run);
         let propose = || {
             let around = Around { processors: machine, pinned: &|task| pinned.contains(&task) };
             let mapping = (goal == Goal::Throughput).then(|| placing::propose(&window, &around)).flatten();
@@ -399,6 +421,9 @@ impl Tuner<'_> {
             }
             self.hands.move_back(&back);
             self.expect(&order, &back);
+            if done.is_ok() {
+                self.note_moves(&order);
+            }
             order = match done {
                 Ok(()) => return,
                 Err(Refused::TakenOver(name, why)) => self.controller.pin(&name, &why),

@@ -98,8 +98,8 @@ pub(super) fn propose(window: &Window, around: &Around<'_>) -> Option<Candidate>
     })
 }
 
-/// The largest number of tasks that are placed anew with a change of the number of workers.
-const PLACED_MAX: usize = 512;
+/// The largest number of tasks that are placed anew with a change of the number of workers, or moved back after it.
+pub(super) const PLACED_MAX: usize = 512;
 
 /// A change of the number of workers, with the mapping that is expected to be best for the new number: the run
 /// itself would place all tasks by its mapper, which knows no costs, and so a good number of workers could look

@@ -24,7 +24,7 @@ pub enum Progress {
 }
 
 /// What a run did between two moments.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Window {
     /// The length of the window, in seconds.
     pub lasted: f64,
@@ -49,7 +49,7 @@ pub struct Window {
 }
 
 /// A task in a window; times are fractions of the window, counts are per second.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct TaskIn {
     /// The number of the task.
     pub id: u64,
