@@ -293,3 +293,102 @@ fn a_task_that_a_user_moved_stays() {
     assert_eq!(seen.ran_meanwhile.load(Ordering::Relaxed), 0);
     assert_eq!(seen.ran_later.load(Ordering::Relaxed), 1);
 }
+
+/// Says which thread of the process runs it.
+struct SaysThread(std::sync::mpsc::Sender<std::path::PathBuf>);
+
+impl Task for SaysThread {
+    fn run(&mut self, _: &mut Context<'_>) -> Stop {
+        let thread = std::fs::read_link("/proc/thread-self").unwrap();
+        self.0.send(std::path::Path::new("/proc").join(thread).join("status")).unwrap();
+        Stop::Ended
+    }
+}
+
+/// Has short dispatches until a moment.
+struct Brief(Instant);
+
+impl Task for Brief {
+    fn run(&mut self, _: &mut Context<'_>) -> Stop {
+        if Instant::now() < self.0 { Stop::QuantumSpent } else { Stop::Ended }
+    }
+}
+
+/// How often a thread has gone to sleep.
+fn sleeps(status: &std::path::Path) -> u64 {
+    let status = std::fs::read_to_string(status).unwrap();
+    let count = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:")).unwrap();
+    count.trim().parse().unwrap()
+}
+
+#[test]
+fn a_worker_that_waits_beside_short_dispatches_looks_seldom() {
+    let runtime = runtime(Options::default());
+    let (says, thread) = std::sync::mpsc::channel();
+    let on_second = TaskSpec { place: Placement::on_worker(1), ..TaskSpec::default() };
+    runtime.spawn(on_second, SaysThread(says));
+    let began = Instant::now();
+    runtime.spawn(on_first(), Brief(began + Duration::from_millis(1500)));
+    runtime.start();
+    let thread = thread.recv().unwrap();
+    // The first looks follow each other closely.
+    std::thread::sleep(Duration::from_millis(400).saturating_sub(began.elapsed()));
+    let before = sleeps(&thread);
+    std::thread::sleep(Duration::from_millis(1400).saturating_sub(began.elapsed()));
+    let meanwhile = sleeps(&thread) - before;
+    assert_eq!(runtime.join().unwrap().failures, []);
+    // Two looks each 33 ms; with pauses of at most 4 ms there would be 400.
+    assert!((10..=120).contains(&meanwhile), "{meanwhile} sleeps in a second");
+}
+
+/// A task of three dispatches, the second of which is long and makes a long task and one behind it. Dispatches without
+/// messages are not measured, and neither are the first and the last one.
+struct LongOnce<T> {
+    output: Out<u64>,
+    dispatches: u64,
+    then: Option<First<T>>,
+}
+
+impl<T: Task> Task for LongOnce<T> {
+    fn run(&mut self, cx: &mut Context<'_>) -> Stop {
+        assert_eq!(self.output.push(cx, self.dispatches), Ok(()));
+        self.dispatches += 1;
+        if self.dispatches != 2 {
+            return if self.dispatches == 1 { Stop::QuantumSpent } else { Stop::Ended };
+        }
+        let began = Instant::now();
+        while began.elapsed() < Duration::from_millis(30) {
+            std::thread::yield_now();
+        }
+        cx.spawn(on_first(), self.then.take().unwrap());
+        Stop::QuantumSpent
+    }
+}
+
+#[test]
+fn a_long_dispatch_has_a_worker_that_looks_seldom_look_often_again() {
+    struct Quiet(Brief, Option<LongOnce<Behind>>);
+    impl Task for Quiet {
+        fn run(&mut self, cx: &mut Context<'_>) -> Stop {
+            let stop = self.0.run(cx);
+            if stop == Stop::Ended {
+                cx.spawn(on_first(), self.1.take().unwrap());
+            }
+            stop
+        }
+    }
+    // With calls of 20 ms a pause of 640 ms begins after 1.4 s. A worker that looks often finds a call in 60 ms.
+    let runtime = runtime(Options { steal_after_us: 20_000, ..Options::default() });
+    let (output, input) = runtime.stream(StreamSpec::default());
+    let reads = Arc::new(Seen::default());
+    runtime.spawn(on_first(), Reader(reads, input, 0));
+    let seen = Arc::new(Seen::default());
+    let long = Some(Long { seen: seen.clone(), until: 1, patience: PATIENCE });
+    let then = Some(First { long, behind: Some((TaskSpec::default(), Behind(seen.clone()))) });
+    let quiet_until = Instant::now() + Duration::from_millis(1500);
+    runtime.spawn(on_first(), Quiet(Brief(quiet_until), Some(LongOnce { output, dispatches: 0, then })));
+    assert_eq!(runtime.join().unwrap().failures, []);
+    let took = quiet_until.elapsed();
+    assert_eq!(seen.ran_meanwhile.load(Ordering::Relaxed), 1, "the long task gave up");
+    assert!(took < Duration::from_millis(400), "{took:?}");
+}

@@ -122,6 +122,14 @@ fn a_pack_for_another_version_refuses() {
 #[test]
 fn the_fragment_size_follows_the_phases() {
     let Some(machine) = Machine::start() else { return skipped("no PVM, or no C compiler") };
+    // On a busy machine the first trials may be unclear, so that there is nothing that could follow.
+    let followed = (0..3).any(|_| follows_phases(&machine));
+    assert!(followed, "no fragments were kept before the last phase of long messages, three times");
+}
+
+/// Sends messages whose size changes every two seconds. Returns whether fragments were kept before messages grew
+/// for the last time.
+fn follows_phases(machine: &Machine) -> bool {
     let sizes = ["100000", "4", "400000", "4", "4000000", "1000"];
     let mut run = machine.run(&[&["2", "0", "0", "0", "0"][..], &sizes].concat());
     let (seen, result) = tune(ours("pvm").expect("ours"), run.processes(), |_| false);
@@ -132,17 +140,20 @@ fn the_fragment_size_follows_the_phases() {
     let count = seen.decisions.iter().filter(set).count();
     // For each change of the message size and each task, the tuner sets the fragments at most once.
     assert!(count <= 2 * sizes.len(), "{count}: {:?}", seen.decisions);
-    assert!(count >= 2 || !seen.has(What::Kept, "pvm.fragment"), "{:?}", seen.decisions);
     // Once fragments were kept, they grow within a second after messages have grown.
     let first = seen.decisions.iter().find(set).map_or(f64::INFINITY, |(at, ..)| *at);
+    let mut followed = false;
     for bytes in [400_000.0, 4_000_000.0] {
         let has_begun = |(at, most): &&(f64, f64)| *at > first && *most >= bytes / 4.0;
         let Some((begin, _)) = seen.ints.iter().find(has_begun) else { continue };
         let next = seen.decisions.iter().filter(set).find(|(at, ..)| at >= begin);
         let after = next.map_or(f64::INFINITY, |(at, ..)| at - begin);
         assert!(after <= 1.0, "after {after} s for {bytes} B: {:?}", seen.decisions);
+        eprintln!("{bytes} B: followed after {after:.2} s");
+        followed = true;
     }
     assert!(run.ended_well());
+    followed
 }
 
 /// Compiles a C program of the folder `programs`; `None` if there is no compiler, or a library that it needs

@@ -10,8 +10,9 @@
 //! itself, before it publishes anything or looks at another task. Until then its code only moves the positions
 //! of the running task's own ends, which is the same for a task at the other end on another thread.
 //!
-//! While another worker works, a worker that waits wakes at intervals of up to four times as long. While all others
-//! sleep it sleeps for good, and another worker wakes it after its first long dispatch.
+//! While another worker works, a worker that waits wakes at intervals that double, up to thirty-two times as long. If
+//! the interval is longer than four times, another worker that has been in a long dispatch wakes it, and it looks
+//! often again. While all others sleep it sleeps until it is woken so, or for work.
 
 use std::ptr::NonNull;
 use std::time::Duration;
@@ -28,7 +29,9 @@ use crate::wake::ready::Tasks;
 
 /// The longest pause of a worker that waits, while another one works, in halves of the time after which a call is
 /// long; the first pause is one half.
-const PAUSE_MAX: u64 = 8;
+const PAUSE_MAX: u64 = 64;
+/// During a pause that is longer, in the same unit, a worker is woken by another one that has been in a long call.
+const PAUSE_ALONE: u64 = 8;
 /// A dispatch that is shorter, in nanoseconds, is never long, whatever the setting.
 const SHORT_NS: u64 = 100_000;
 /// The most tasks that a worker takes at once.
@@ -47,12 +50,14 @@ pub(crate) enum Look {
     Never,
     /// The next look is due after this time.
     Again(Duration),
+    /// The next look is due after this time, or when another worker has been in a long dispatch.
+    Seldom(Duration),
     /// This worker is in a long dispatch.
     Found(Busy),
 }
 
 impl Core {
-    /// Begins a wait in which the worker looks at the others.
+    /// Begins a wait in which the worker looks at the others, often at first.
     pub(crate) fn begins_watch(&mut self) {
         let may = !self.own_tasks().parked
             && self.shared.taking_part() > 1
@@ -99,9 +104,13 @@ impl Core {
             return Look::Again(self.lasting(self.watch.after));
         }
         self.watch.looked_just_now = false;
-        let pause = self.watch.pause;
-        self.watch.pause = (pause * 2).min(self.watch.after / 2 * PAUSE_MAX);
-        Look::Again(self.lasting(pause))
+        let (pause, half) = (self.watch.pause, self.watch.after / 2);
+        self.watch.pause = (pause * 2).min(half * PAUSE_MAX);
+        if pause > half * PAUSE_ALONE {
+            Look::Seldom(self.lasting(pause))
+        } else {
+            Look::Again(self.lasting(pause))
+        }
     }
 
     fn lasting(&self, ticks: u64) -> Duration {
@@ -135,8 +144,8 @@ impl Core {
         }
     }
 
-    /// Wakes a worker that sleeps without looking at the others, because this worker has been in a long dispatch and
-    /// has further tasks.
+    /// Wakes a worker that does not look at the others for some time, because this worker has been in a long dispatch
+    /// and has further tasks.
     #[cold]
     pub(crate) fn wakes_watcher(&mut self) {
         let shared = self.shared_state();
@@ -145,7 +154,7 @@ impl Core {
         }
         let asleep = shared
             .crew
-            .sleeps_for_good
+            .is_away
             .iter()
             .take(shared.taking_part())
             .position(|sleeps| sleeps.load(Ordering::Relaxed) && sleeps.swap(false, Ordering::AcqRel));

@@ -77,7 +77,7 @@ impl Core {
         if self.own_tasks().parked {
             self.telemetry.worker_sleeps_parked();
             slab::trim();
-            self.sleep(None);
+            self.sleep(None, || false);
             return self.telemetry.worker_has_slept_parked(before);
         }
         self.telemetry.worker_waits();
@@ -115,12 +115,14 @@ impl Core {
         loop {
             match self.look_around() {
                 Look::Found(busy) => return (asked, true, Some(busy)),
-                Look::Again(pause) => self.sleep(Some(pause)),
+                Look::Again(pause) => self.sleep(Some(pause), || false),
+                Look::Seldom(pause) => {
+                    if self.sleeps_away(Some(pause)) {
+                        self.begins_watch();
+                    }
+                }
                 Look::Never => {
-                    let sleeps = &self.shared.crew.sleeps_for_good[self.worker as usize];
-                    sleeps.store(true, Ordering::SeqCst);
-                    self.sleep(None);
-                    sleeps.store(false, Ordering::Relaxed);
+                    self.sleeps_away(None);
                     return (asked, true, None);
                 }
             }
@@ -130,13 +132,23 @@ impl Core {
         }
     }
 
-    /// Sleeps until there is work, but not longer than `timeout`. The call may return early.
-    fn sleep(&self, timeout: Option<Duration>) {
+    /// Sleeps, and lets a worker that has been in a long dispatch wake it. Returns whether one did.
+    fn sleeps_away(&self, timeout: Option<Duration>) -> bool {
+        let is_away = &self.shared.crew.is_away[self.worker as usize];
+        is_away.store(true, Ordering::SeqCst);
+        // A thread that clears the flag before the worker has noted that it sleeps wakes nobody.
+        self.sleep(timeout, || !is_away.load(Ordering::SeqCst));
+        !is_away.swap(false, Ordering::AcqRel)
+    }
+
+    /// Sleeps until there is work, but not longer than `timeout`, and not at all if `more` is true after the worker
+    /// has noted that it sleeps. The call may return early.
+    fn sleep(&self, timeout: Option<Duration>, more: impl FnOnce() -> bool) {
         let inbox = &self.shared.home.inboxes[self.worker as usize];
         inbox.dispatches.store(self.telemetry.dispatches(), Ordering::Relaxed);
         inbox.wait_for_room.store(self.own_tasks().wait_for_room, Ordering::Relaxed);
         let (stop, letters) = (&self.shared.stop, self.letters());
-        inbox.sleep(timeout, || stop.load(Ordering::SeqCst) || !letters.is_empty_for_sure());
+        inbox.sleep(timeout, || stop.load(Ordering::SeqCst) || !letters.is_empty_for_sure() || more());
     }
 
     fn letters(&self) -> &Letters {

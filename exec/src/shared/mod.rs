@@ -69,9 +69,9 @@ pub(crate) struct Crew {
     pub(crate) threads: Mutex<Vec<JoinHandle<()>>>,
     /// The tasks of each worker, up to the greatest number of workers.
     pub(crate) lent: Vec<Arc<Lent<Tasks>>>,
-    /// Which workers sleep until another thread wakes them and do not look at the others meanwhile. A worker sets
-    /// its flag before it sleeps, and a worker that wakes it for a look clears the flag.
-    pub(crate) sleeps_for_good: Vec<AtomicBool>,
+    /// Which workers sleep and look at the others not for some time, or not at all. A worker sets its flag before it
+    /// sleeps, and a worker that wakes it for a look clears the flag.
+    pub(crate) is_away: Vec<AtomicBool>,
     /// The processors that workers are bound to, in turn; empty if workers are not bound.
     processors: Vec<Processor>,
 }
@@ -80,7 +80,7 @@ impl Crew {
     fn new(options: &Options, most: usize) -> Crew {
         Crew {
             lent: (0..most).map(|_| Arc::default()).collect(),
-            sleeps_for_good: (0..most).map(|_| AtomicBool::new(false)).collect(),
+            is_away: (0..most).map(|_| AtomicBool::new(false)).collect(),
             manned: AtomicUsize::new(0),
             taking_part: AtomicUsize::new(options.workers),
             threads: Mutex::default(),

@@ -20,9 +20,12 @@ const BETWEEN: usize = 16;
 /// before, up to the alignment, so that a small network takes little memory.
 const FIRST_SLAB: usize = 1 << 10;
 
-/// The number of slabs in which a thread looks for returned blocks before it makes a new slab, and before its
-/// worker sleeps. Most slabs are full, and a look at one loads a cache line.
-const LOOKED_AT: usize = 8;
+/// The number of slabs in which a thread looks for returned blocks before it makes a new slab: fewer, down to the
+/// least number, after looks that found nothing. Most slabs are full, and a look at one loads a cache line.
+const LOOKED_AT: u8 = 8;
+const LOOKED_AT_LEAST: u8 = 2;
+
+/// The number of slabs of each size in which a worker looks before it sleeps.
 const LOOKED_AT_IDLE: usize = 256;
 
 /// The beginning of a slab, before its blocks.
@@ -96,7 +99,7 @@ impl Slab {
         unsafe { slab.cast::<u8>().add(usize::from(place) * UNIT) }
     }
 
-    /// Takes a free block. The caller is the slab's thread.
+    /// Takes a free block, or else one that was never taken before. The caller is the slab's thread.
     ///
     /// # Safety
     /// The slab is alive.
@@ -105,36 +108,33 @@ impl Slab {
         // SAFETY: guaranteed by the caller; a block in the list contains the place of the next one.
         unsafe {
             let this = slab.as_ref();
-            let place = this.free.get();
-            if place == 0 {
+            let (free, fresh) = (this.free.get(), this.fresh.get());
+            let block = if free != 0 {
+                let block = Slab::block(slab, free);
+                this.free.set(block.cast::<u16>().read());
+                block
+            } else if fresh + this.units <= this.end {
+                this.fresh.set(fresh + this.units);
+                Slab::block(slab, fresh)
+            } else {
                 return None;
-            }
-            let block = Slab::block(slab, place);
-            this.free.set(block.cast::<u16>().read());
+            };
             this.used.set(this.used.get() + 1);
             Some(block)
         }
     }
 
-    /// Takes a block after blocks were collected, or one that was never taken before.
+    /// Takes a block, if need be one that another thread has returned.
     ///
     /// # Safety
     /// The conditions of [`Slab::take`] hold.
     unsafe fn take_any(slab: NonNull<Slab>) -> Option<NonNull<u8>> {
         // SAFETY: guaranteed by the caller.
         unsafe {
-            let this = slab.as_ref();
-            Slab::collect(slab);
-            if let Some(block) = Slab::take(slab) {
-                return Some(block);
-            }
-            let place = this.fresh.get();
-            if place + this.units > this.end {
-                return None;
-            }
-            this.fresh.set(place + this.units);
-            this.used.set(this.used.get() + 1);
-            Some(Slab::block(slab, place))
+            Slab::take(slab).or_else(|| {
+                Slab::collect(slab);
+                Slab::take(slab)
+            })
         }
     }
 
@@ -221,11 +221,16 @@ struct Pool {
     /// For each size in units the slab from which blocks are taken; null: none was made yet. All slabs with
     /// blocks of a size form a ring.
     current: [Cell<*mut Slab>; SIZES],
+    /// For each size the number of slabs in which the thread looks for returned blocks next time.
+    looks: [Cell<u8>; SIZES],
 }
 
 impl Pool {
     const fn new() -> Pool {
-        Pool { current: [const { Cell::new(ptr::null_mut()) }; SIZES] }
+        Pool {
+            current: [const { Cell::new(ptr::null_mut()) }; SIZES],
+            looks: [const { Cell::new(LOOKED_AT) }; SIZES],
+        }
     }
 
     /// Takes a block that the current slab has at hand.
@@ -240,16 +245,19 @@ impl Pool {
     fn allocate(&self, owner: *mut Pool, units: usize) -> NonNull<u8> {
         let first = NonNull::new(self.current[units].get());
         let mut at = first;
-        for _ in 0..LOOKED_AT {
+        let looks = &self.looks[units];
+        for _ in 0..looks.get() {
             let Some(slab) = at else { break };
             // SAFETY: slabs of a pool are alive, and the caller is their thread.
             let (block, next) = unsafe { (Slab::take_any(slab), slab.as_ref().next.get()) };
             if let Some(block) = block {
+                looks.set(LOOKED_AT);
                 self.current[units].set(slab.as_ptr());
                 return block;
             }
             at = NonNull::new(next).filter(|&next| Some(next) != first);
         }
+        looks.set((looks.get() / 2).max(LOOKED_AT_LEAST));
         // SAFETY: slabs of a pool are alive.
         let slab = Slab::new(owner, units, first.map(|slab| unsafe { slab.as_ref() }.end));
         // The slabs that were looked at come before the new one, and are looked at again after all others.
