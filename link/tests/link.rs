@@ -533,3 +533,32 @@ fn a_link_without_a_place_comes_out_where_its_session_is_awaited() {
         assert!(reason.contains("nobody receives it here yet"), "{reason}");
     }
 }
+
+/// Bytes that were sent and not acknowledged yet wait for nothing.
+#[test]
+fn nothing_is_queued_when_all_was_sent() {
+    let listener = Listener::new(&anywhere(), TOKEN).unwrap();
+    let (mut sender, mut receiver, _) = ends(&listener, listener.address().clone(), 1);
+    let counters = sender.counters();
+    let receiving = std::thread::spawn(move || {
+        for _ in 0..100 {
+            assert!(receiver.recv().unwrap().is_some());
+        }
+        receiver
+    });
+    for _ in 0..100 {
+        sender.push(&[1; 300]).unwrap();
+    }
+    sender.flush().unwrap();
+    assert_eq!(counters.read().queued_bytes, 0);
+    let mut receiver = receiving.join().unwrap();
+    // The receiver takes nothing more, so bytes wait once it has no more room.
+    let stop = sender.stop();
+    let sending = std::thread::spawn(move || while sender.push(&[1; 30_000]).is_ok() {});
+    while counters.read().queued_bytes == 0 {
+        std::thread::yield_now();
+    }
+    stop.stop();
+    sending.join().unwrap();
+    drop(receiver.recv());
+}
