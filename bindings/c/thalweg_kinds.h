@@ -1578,7 +1578,7 @@
 /* Bytes that were sent again after a connection broke. */
 #define THALWEG_KIND_LINK_COUNTED_AT_RESENT UINT32_C(64)
 #define THALWEG_KIND_LINK_COUNTED_TYPE_RESENT THALWEG_FIELD_U64
-/* Bytes that are not acknowledged yet (out), or that the task has not read yet (in). */
+/* Bytes that are not sent yet (out), or that the task has not read yet (in). */
 #define THALWEG_KIND_LINK_COUNTED_AT_QUEUED UINT32_C(72)
 #define THALWEG_KIND_LINK_COUNTED_TYPE_QUEUED THALWEG_FIELD_U64
 /* The time for which the sender waited because the receiver had no room. */

@@ -474,7 +474,7 @@ KINDS = {
         "frames": Field("frames", layout.FIELD_U64, 48, "", {}, "Frames that were sent or received."),
         "connections": Field("connections", layout.FIELD_U64, 56, "", {}, "Connections that were made; more than 1 if one broke."),
         "resent": Field("resent", layout.FIELD_U64, 64, "bytes", {}, "Bytes that were sent again after a connection broke."),
-        "queued": Field("queued", layout.FIELD_U64, 72, "bytes", {}, "Bytes that are not acknowledged yet (out), or that the task has not read yet (in)."),
+        "queued": Field("queued", layout.FIELD_U64, 72, "bytes", {}, "Bytes that are not sent yet (out), or that the task has not read yet (in)."),
         "credit_wait": Field("credit_wait", layout.FIELD_U64, 80, "ns", {}, "The time for which the sender waited because the receiver had no room."),
         "port_wait": Field("port_wait", layout.FIELD_U64, 88, "ns", {}, "The time for which the sender waited because all ports were in use."),
         "pace_wait": Field("pace_wait", layout.FIELD_U64, 96, "ns", {}, "The time for which the sender waited because the allowed bandwidth was used up."),

@@ -42,7 +42,7 @@ pub struct Counts {
     pub connections: u64,
     /// Bytes of the stream that were sent again after a connection broke.
     pub resent_bytes: u64,
-    /// Bytes that wait at this end now: not acknowledged (sender), not consumed (receiver).
+    /// Bytes that wait at this end now: not sent (sender), not consumed (receiver).
     pub queued_bytes: u64,
     /// Time for which the receiver had no room.
     pub credit_wait_ns: u64,

@@ -17,7 +17,7 @@ const BURST_NS: u64 = 10_000_000;
 /// The bucket fills at the rate less one part in this many.
 const STEADY: u64 = 200;
 /// The least bytes of a frame, if the rate allows more in a window.
-const BYTES_MIN: u64 = 512;
+pub(crate) const BYTES_MIN: u64 = 512;
 
 /// The pace of one port.
 #[derive(Debug)]
@@ -71,6 +71,18 @@ impl Pace {
         let lacking = (u128::from(least) * 1_000_000_000).saturating_sub(self.tokens);
         let by_bucket = now_ns + (lacking.div_ceil(steady) as u64).max(1);
         Err(if of_window < least { by_bucket.max(self.slot_leaves(least, rate)) } else { by_bucket })
+    }
+
+    /// How many bytes have room in the window now, however they are spread within it.
+    pub fn room(&mut self, now_ns: u64, rate: u64) -> u64 {
+        self.advance(now_ns);
+        window_bytes(rate.max(1)).saturating_sub(self.in_window)
+    }
+
+    /// The time when there is room for this many bytes, at least a slot from now.
+    pub fn room_again(&mut self, now_ns: u64, rate: u64, bytes: u64) -> u64 {
+        self.advance(now_ns);
+        self.slot_leaves(bytes.min(window_bytes(rate.max(1))), rate.max(1)).max(now_ns + SLOT_NS)
     }
 
     /// Counts bytes that were sent.

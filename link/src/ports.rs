@@ -1,11 +1,14 @@
 //! The ports of a node: at most `k` links send at once, and `k` receive, each at one k-th of the bandwidth if
 //! that is limited.
 //!
-//! A link takes a port for one frame and gives it back, so links take turns; a link with a slow receiver has
-//! no frame to send and holds no port. This is the k-port model of networks: each node may use k connections
-//! at a time.
+//! A link takes a port when it has something to send, keeps it through the pauses that the limit requires, and gives
+//! it back after a frame if another link waits, so links take turns. A link with a slow receiver has no frame to send
+//! and holds no port. This is the k-port model of networks: each node may use k connections at a time.
+//!
+//! Each port keeps to its share of the bandwidth, and all together keep to the bandwidth while the number of ports
+//! changes, too: bytes are counted for all ports, and a port reserves what it is allowed before the bytes go through.
 
-use crate::pace::Pace;
+use crate::pace::{BYTES_MIN, Pace};
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -32,12 +35,35 @@ struct Inner {
     begun: Instant,
     turns: Mutex<Turns>,
     freed: Condvar,
+    /// The bytes of all ports in the last window, with those of ports that exist no more. The lock is held for a few
+    /// instructions, and only while the bandwidth is limited.
+    together: Mutex<Together>,
+    /// Each passage of bytes, for tests: when it was allowed and when it was over, and how many bytes it had.
+    #[cfg(test)]
+    journal: Mutex<Vec<Passage>>,
+}
+
+/// Bytes that went through some time between `allowed_ns` and `over_ns`.
+#[cfg(test)]
+#[derive(Clone, Copy, Debug)]
+struct Passage {
+    allowed_ns: u64,
+    over_ns: u64,
+    bytes: u64,
+}
+
+/// The account of all ports.
+#[derive(Debug, Default)]
+struct Together {
+    pace: Pace,
+    /// The bytes that ports are allowed to let through and have not yet.
+    reserved: u64,
 }
 
 #[derive(Debug, Default)]
 struct Turns {
-    /// The ports that are not in use, as a stack with the last used one on top.
-    free: Vec<Port>,
+    /// The ports that are not in use; the one that has rested longest is first, and is taken next.
+    free: VecDeque<Port>,
     /// The number of ports, free or in use.
     made: u32,
     /// The turns of the links that wait, in order.
@@ -55,6 +81,12 @@ struct Port {
 pub struct Turn {
     inner: Arc<Inner>,
     port: Option<Port>,
+    /// The bytes that this port has reserved.
+    reserved: u64,
+    /// Whether bytes went through.
+    has_carried: bool,
+    #[cfg(test)]
+    allowed_ns: u64,
 }
 
 impl Ports {
@@ -68,6 +100,9 @@ impl Ports {
                 begun: Instant::now(),
                 turns: Mutex::new(Turns::default()),
                 freed: Condvar::new(),
+                together: Mutex::default(),
+                #[cfg(test)]
+                journal: Mutex::default(),
             }),
         }
     }
@@ -115,7 +150,7 @@ impl Ports {
         if turns.waiting.is_empty()
             && let Some(port) = turns.port(self.count())
         {
-            return Some(Turn { inner: self.inner.clone(), port: Some(port) });
+            return Some(Turn::new(&self.inner, port));
         }
         let mine = turns.next_turn;
         turns.next_turn += 1;
@@ -138,7 +173,7 @@ impl Ports {
                 if more {
                     self.inner.freed.notify_all();
                 }
-                return Some(Turn { inner: self.inner.clone(), port: Some(port) });
+                return Some(Turn::new(&self.inner, port));
             }
         }
     }
@@ -149,6 +184,11 @@ impl Inner {
         self.turns.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// A panic under this lock leaves the account as it was, or changed.
+    fn together(&self) -> MutexGuard<'_, Together> {
+        self.together.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn now_ns(&self) -> u64 {
         self.begun.elapsed().as_nanos() as u64
     }
@@ -157,10 +197,10 @@ impl Inner {
 impl Turns {
     /// A free port, made if there may be one more. If there are too many ports, free ones are removed.
     fn port(&mut self, count: u32) -> Option<Port> {
-        while self.made > count && self.free.pop().is_some() {
+        while self.made > count && self.free.pop_front().is_some() {
             self.made -= 1;
         }
-        if let Some(port) = self.free.pop() {
+        if let Some(port) = self.free.pop_front() {
             return Some(port);
         }
         if self.made >= count {
@@ -172,36 +212,89 @@ impl Turns {
 }
 
 impl Turn {
+    fn new(inner: &Arc<Inner>, port: Port) -> Turn {
+        Turn {
+            inner: inner.clone(),
+            port: Some(port),
+            reserved: 0,
+            has_carried: false,
+            #[cfg(test)]
+            allowed_ns: 0,
+        }
+    }
+
     /// How many bytes may go through now, headers included.
     ///
     /// # Errors
     /// The time after which bytes may go through again.
     pub fn allowance(&mut self) -> Result<u64, Duration> {
+        self.give_back();
         let bandwidth = self.inner.bandwidth.load(Ordering::Relaxed);
+        let now_ns = self.inner.now_ns();
+        #[cfg(test)]
+        {
+            self.allowed_ns = now_ns;
+        }
         if bandwidth == 0 {
             return Ok(u64::MAX);
         }
         let share = bandwidth / u64::from(self.inner.count.load(Ordering::Relaxed));
-        let now_ns = self.inner.now_ns();
         let Some(port) = &mut self.port else { return Ok(0) };
-        port.pace.allowance(now_ns, share).map_err(|then| Duration::from_nanos(then.saturating_sub(now_ns)))
+        let after = |then: u64| Duration::from_nanos(then.saturating_sub(now_ns));
+        let allowed = port.pace.allowance(now_ns, share).map_err(after)?;
+        let mut together = self.inner.together();
+        let Together { pace, reserved } = &mut *together;
+        let least = allowed.min(BYTES_MIN);
+        let granted = allowed.min(pace.room(now_ns, bandwidth).saturating_sub(*reserved));
+        if granted < least {
+            // Ports that exist no more have used up the window, or ports beyond the present number still use it.
+            return Err(after(pace.room_again(now_ns, bandwidth, least)));
+        }
+        *reserved += granted;
+        self.reserved = granted;
+        Ok(granted)
     }
 
     /// Counts bytes that went through.
     pub fn spend(&mut self, bytes: u64) {
         self.inner.carried.fetch_add(bytes, Ordering::Relaxed);
+        self.has_carried = true;
         let now_ns = self.inner.now_ns();
         if let Some(port) = &mut self.port {
             port.pace.spend(now_ns, bytes);
+        }
+        if self.reserved > 0 {
+            self.inner.together().pace.spend(now_ns, bytes);
+        }
+        self.give_back();
+        #[cfg(test)]
+        self.inner.journal.lock().unwrap().push(Passage {
+            allowed_ns: self.allowed_ns,
+            over_ns: now_ns,
+            bytes,
+        });
+    }
+
+    /// Whether it is the turn of another link: bytes went through, and a link waits for a port.
+    pub(crate) fn is_over(&self) -> bool {
+        self.has_carried && !self.inner.turns().waiting.is_empty()
+    }
+
+    /// Gives back what was reserved and not used.
+    fn give_back(&mut self) {
+        let reserved = std::mem::take(&mut self.reserved);
+        if reserved > 0 {
+            self.inner.together().reserved -= reserved;
         }
     }
 }
 
 impl Drop for Turn {
     fn drop(&mut self) {
+        self.give_back();
         let Some(port) = self.port.take() else { return };
         let mut turns = self.inner.turns();
-        turns.free.push(port);
+        turns.free.push_back(port);
         let someone_waits = !turns.waiting.is_empty();
         drop(turns);
         if someone_waits {
@@ -209,3 +302,6 @@ impl Drop for Turn {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

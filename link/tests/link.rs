@@ -533,3 +533,81 @@ fn a_link_without_a_place_comes_out_where_its_session_is_awaited() {
         assert!(reason.contains("nobody receives it here yet"), "{reason}");
     }
 }
+
+/// Bytes that were sent and not acknowledged yet wait for nothing.
+#[test]
+fn nothing_is_queued_when_all_was_sent() {
+    let listener = Listener::new(&anywhere(), TOKEN).unwrap();
+    let (mut sender, mut receiver, _) = ends(&listener, listener.address().clone(), 1);
+    let counters = sender.counters();
+    let receiving = std::thread::spawn(move || {
+        for _ in 0..100 {
+            assert!(receiver.recv().unwrap().is_some());
+        }
+        receiver
+    });
+    for _ in 0..100 {
+        sender.push(&[1; 300]).unwrap();
+    }
+    sender.flush().unwrap();
+    assert_eq!(counters.read().queued_bytes, 0);
+    let mut receiver = receiving.join().unwrap();
+    // The receiver takes nothing more, so bytes wait once it has no more room.
+    let stop = sender.stop();
+    let sending = std::thread::spawn(move || while sender.push(&[1; 30_000]).is_ok() {});
+    while counters.read().queued_bytes == 0 {
+        std::thread::yield_now();
+    }
+    stop.stop();
+    sending.join().unwrap();
+    drop(receiver.recv());
+}
+
+/// What a receiver that takes nothing costs a link beside it, of the same ports: runs with and without it by turns.
+#[test]
+#[ignore = "measures: wants a quiet machine"]
+fn what_a_stalled_receiver_costs_others() {
+    let mut ratios: Vec<f64> = (0..31)
+        .map(|round| {
+            let mut times = [0.0, 0.0];
+            for turn in 0..2 {
+                let is_stalled = (turn + round) % 2 == 0;
+                times[usize::from(is_stalled)] = seconds_beside(is_stalled);
+            }
+            times[1] / times[0]
+        })
+        .collect();
+    ratios.sort_by(f64::total_cmp);
+    eprintln!("with by without: {:.4} ({:.4} to {:.4})", ratios[15], ratios[7], ratios[23]);
+}
+
+/// The seconds in which a link carries 60 MB, perhaps beside one of which the receiver takes nothing.
+fn seconds_beside(is_stalled: bool) -> f64 {
+    let listener = Listener::new(&anywhere(), TOKEN).unwrap();
+    let ports = Ports::new(1, 0);
+    let made = |number| {
+        let (_, receiver, tuning) = ends(&listener, listener.address().clone(), number);
+        let options =
+            SenderOptions { token: TOKEN, ports: ports.clone(), ..SenderOptions::new(link(number), tuning) };
+        (Sender::new(options).unwrap(), receiver)
+    };
+    let (mut stalled, mut slow) = made(1);
+    let stop = stalled.stop();
+    let stalling = is_stalled.then(|| {
+        let stalling = std::thread::spawn(move || while stalled.push(&[1; 1000]).is_ok() {});
+        assert!(slow.recv().unwrap().is_some());
+        stalling
+    });
+    let (mut free, mut quick) = made(2);
+    let sending = std::thread::spawn(move || {
+        (0..60_000).for_each(|_| free.push(&[1; 1000]).unwrap());
+        free.finish().unwrap();
+    });
+    let begun = Instant::now();
+    while quick.recv().unwrap().is_some() {}
+    let seconds = begun.elapsed().as_secs_f64();
+    sending.join().unwrap();
+    stop.stop();
+    stalling.into_iter().for_each(|thread| thread.join().unwrap());
+    seconds
+}

@@ -41,6 +41,7 @@ pub use decoding::sizes::Sizes;
 pub use decoding::texts::Text;
 pub use following::analysis::{Analysis, Options};
 pub use following::follower::{Follower, report, report_space};
+pub use following::over_links::over_links;
 pub use following::perturb::{Dependence, Interplay, Perturbed, Together, Tried, Unperturbed, perturb};
 pub use following::stories::{slowest, stories, story};
 pub use heartbeat::{Heartbeat, Standing, Still};
@@ -48,13 +49,14 @@ pub use ids::{IdHasher, IdMap, StreamId, TaskId, WorkerId};
 pub use lineage::message::{MessageId, NotAMessage};
 pub use lineage::story::{Hop, Story};
 pub use monitor::{Batch, Ending, Moment, Monitor, Open};
+pub use monitors::{LINK_COUNTED, LinkCount, LinkEnd, LinkEnds};
 pub use report::{
     Action, Alternative, Asleep, Behind, BehindRecord, BrokenStream, BusyAccount, CommandLine, Component,
     Deadlock, Distribution, Expensive, ExpensiveBy, FailedMessage, Figure, Finding, Hanging, Latency, Limits,
-    LinkUse, Measured, Measurement, MessageTimes, ModeSpan, NewValue, Note, Occupancy, Overhead, Phase,
-    Processors, Replay, Report, Root, RootState, SCHEMA, SleepsFor, SpaceInfo, State, Stream, StreamRef,
-    Subject, Suggestion, Task, TaskRef, TaskShares, Throughput, Utilisation, VERSION, Verdict, VerdictKind,
-    Volume, WaitEdge, WaitNow, Waiting, Window, Words, Work, Worker, WorkerShares,
+    LinkUse, Measured, Measurement, MessageTimes, ModeSpan, NewValue, Note, Occupancy, OverLinks, Overhead,
+    Phase, Processors, Replay, Report, Root, RootState, SCHEMA, SleepsFor, SpaceInfo, State, Stream,
+    StreamRef, Subject, Suggestion, Task, TaskRef, TaskShares, Throughput, Utilisation, VERSION, Verdict,
+    VerdictKind, Volume, WaitEdge, WaitNow, Waiting, Window, Words, Work, Worker, WorkerShares,
 };
 pub use verdict::{THRESHOLDS, Threshold, account_is_sure, rule_names};
 pub use whatif::{

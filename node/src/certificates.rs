@@ -8,6 +8,9 @@
 //!   node.pem        the machine's certificate                       every machine
 //!   node.key        the machine's private key                       every machine
 //!   invitations/    the hash of each invitation's secret, and how long it is valid
+//!   signed/         by the fingerprint of each certificate that was signed here, the hosts that it is for
+//!   machines/       by the name of each node, the fingerprint of the certificate that it showed last
+//!   revoked/        the fingerprints of certificates that are revoked; every machine
 //! ```
 
 use std::fs::{DirBuilder, OpenOptions};
@@ -15,6 +18,7 @@ use std::io::{self, Write};
 use std::net::IpAddr;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use rcgen::{
@@ -34,6 +38,10 @@ const AUTHORITY_DAYS: u32 = 7300;
 /// Certificates are valid from this long before they are made, because clocks of other machines may be
 /// behind.
 const BEFORE: Duration = Duration::from_secs(86_400);
+/// The folders of fingerprints.
+const SIGNED: &str = "signed";
+const MACHINES: &str = "machines";
+const REVOKED: &str = "revoked";
 const DAY: Duration = Duration::from_secs(86_400);
 
 /// What a machine may do in a cluster.
@@ -156,7 +164,9 @@ impl Certificates {
             )));
         }
         let (authority, certificate) = (self.read("authority.pem")?, self.read("node.pem")?);
-        Identity::new(&authority, &certificate, &self.read("node.key")?).map_err(|why| {
+        let revoked = self.path(REVOKED);
+        let is_revoked = Arc::new(move |shown: &[u8; 32]| revoked.join(hex(shown)).exists());
+        Identity::with(&authority, &certificate, &self.read("node.key")?, is_revoked).map_err(|why| {
             Error::usage(format!("the certificates in {} are unusable: {why}", self.folder.display()))
         })
     }
@@ -217,7 +227,74 @@ impl Certificates {
             vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
         limit(&mut params, days.clamp(1, DAYS_MAX))?;
         let issuer = Issuer::new(authority(&issuer)?, AuthorityKey(issuer));
-        Ok(in_pem(&params.signed_by(&PublicKey(key), &issuer).map_err(failed)?))
+        let certificate = in_pem(&params.signed_by(&PublicKey(key), &issuer).map_err(failed)?);
+        let fingerprint = secure::fingerprint(&certificate).map_err(Error::run)?;
+        self.note(SIGNED, &hex(&fingerprint), &hosts.join(" "))?;
+        Ok(certificate)
+    }
+
+    /// Writes a file into one of the folders of fingerprints.
+    fn note(&self, folder: &str, name: &str, text: &str) -> Result<(), Error> {
+        DirBuilder::new().recursive(true).mode(0o700).create(self.path(folder)).map_err(|error| {
+            Error::usage(format!("cannot make {}", self.path(folder).display())).because(error)
+        })?;
+        self.write(&format!("{folder}/{name}"), &format!("{text}\n"))
+    }
+
+    /// The node of this name has shown the certificate with this fingerprint.
+    pub(crate) fn saw(&self, node: &str, shown: &[u8; 32]) {
+        let shown = hex(shown);
+        // An error is ignored: a folder that cannot be written is reported when it is needed.
+        if self.read(&format!("{MACHINES}/{node}")).is_ok_and(|known| known.trim() == shown) {
+            return;
+        }
+        let _ = self.note(MACHINES, node, &shown);
+    }
+
+    /// The fingerprints of the certificates that are meant by the name of a node or of a host, with the hosts of each
+    /// as far as they are known. This machine's own is left out.
+    pub(crate) fn of_machine(&self, named: &str) -> Result<Vec<([u8; 32], String)>, Error> {
+        let own = secure::fingerprint(&self.read("node.pem")?).map_err(Error::usage)?;
+        let hosts = |shown: &[u8; 32]| {
+            let hosts = self.read(&format!("{SIGNED}/{}", hex(shown)));
+            hosts.map_or_else(|_| named.to_owned(), |hosts| hosts.trim().to_owned())
+        };
+        let of_node = std::fs::read_to_string(self.path(MACHINES).join(named)).ok();
+        if let Some(shown) = of_node.and_then(|text| unhex(text.trim())) {
+            return Ok(if shown == own { Vec::new() } else { vec![(shown, hosts(&shown))] });
+        }
+        let is_local = |host: &str| ["localhost", "127.0.0.1", "::1"].contains(&host);
+        let mut found: Vec<([u8; 32], String)> = self
+            .names_in(SIGNED)
+            .iter()
+            .filter_map(|name| unhex(name))
+            .map(|one| (one, hosts(&one)))
+            .collect();
+        found.retain(|(one, hosts)| {
+            *one != own && !is_local(named) && hosts.split(' ').any(|host| host == named)
+        });
+        Ok(found)
+    }
+
+    /// The fingerprints of revoked certificates, as text.
+    pub(crate) fn revoked(&self) -> Vec<String> {
+        self.names_in(REVOKED).into_iter().filter(|name| unhex::<32>(name).is_some()).collect()
+    }
+
+    /// Whether the certificate with this fingerprint is revoked.
+    pub(crate) fn is_revoked(&self, shown: &[u8; 32]) -> bool {
+        self.path(REVOKED).join(hex(shown)).exists()
+    }
+
+    /// Revokes certificates, by their fingerprints as text. This is never undone.
+    pub(crate) fn revoke(&self, fingerprints: &[String]) -> Result<(), Error> {
+        let is_new = |one: &&String| unhex::<32>(one).is_some_and(|one| !self.is_revoked(&one));
+        fingerprints.iter().filter(is_new).try_for_each(|one| self.note(REVOKED, one, ""))
+    }
+
+    fn names_in(&self, folder: &str) -> Vec<String> {
+        let entries = std::fs::read_dir(self.path(folder)).into_iter().flatten().flatten();
+        entries.filter_map(|entry| entry.file_name().into_string().ok()).collect()
     }
 
     /// Makes an invitation for one machine, valid for this long.

@@ -264,6 +264,14 @@ impl Channel {
         self.0.tcp().and_then(|stream| stream.try_clone().ok())
     }
 
+    /// The fingerprint of the certificate that the other end has shown.
+    pub(crate) fn shown(&self) -> Option<[u8; 32]> {
+        match &self.0 {
+            Stream::Tls(stream) => stream.shown(),
+            Stream::Tcp(_) | Stream::Unix(_) => None,
+        }
+    }
+
     /// The address of this end, without its port.
     pub(crate) fn local_host(&self) -> String {
         let address = self.0.tcp().and_then(|stream| stream.local_addr().ok());

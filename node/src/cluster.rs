@@ -35,6 +35,15 @@ pub struct Known {
     pub address: String,
 }
 
+/// What [`Cluster::revoke`] has done.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Revoked {
+    /// For each certificate the hosts that it is for.
+    pub hosts: Vec<String>,
+    /// The nodes that were not reached, with the reasons.
+    pub missed: Vec<(String, String)>,
+}
+
 impl Cluster {
     /// Opens the cluster in this folder; by default in the one that `THALWEG_CLUSTER` names, else in
     /// `thalweg/cluster` in the user's configuration folder. If there is no cluster, a new one is made, with
@@ -134,6 +143,47 @@ impl Cluster {
         self.certificates().write("token", &format!("{}\n", hex(&token)))?;
         self.token = token;
         Ok(hosts)
+    }
+
+    /// Revokes the certificates of the machine of this node, or of this host: this machine, and all nodes that it
+    /// reaches, refuse them from now on. Returns for each certificate the hosts that it is for, and the known nodes
+    /// that were not reached, with the reasons.
+    ///
+    /// # Errors
+    /// No certificate is known by this name, or the folder cannot be written.
+    pub fn revoke(&self, named: &str) -> Result<Revoked, Error> {
+        let certificates = self.certificates();
+        // A node that runs shows which certificate its machine has now.
+        if let Some(node) = self.known().iter().find(|node| node.name == named)
+            && let Ok(channel) = self.connect(node)
+            && let Some(shown) = channel.shown()
+        {
+            certificates.saw(named, &shown);
+        }
+        let found = certificates.of_machine(named)?;
+        if found.is_empty() {
+            return Err(Error::usage(format!(
+                "no certificate of another machine is known by the name {named}: name a node, or a host that `thalweg node init \
+                 --host` named there"
+            )));
+        }
+        let all: Vec<String> = found.iter().map(|(shown, _)| hex(shown)).collect();
+        certificates.revoke(&all)?;
+        let mut revoked =
+            Revoked { hosts: found.into_iter().map(|(_, hosts)| hosts).collect(), missed: Vec::new() };
+        for node in self.known().iter().filter(|node| node.address.starts_with("tls/")) {
+            if let Err(why) = self.say_revoked(node) {
+                revoked.missed.push((node.name.clone(), why));
+            }
+        }
+        Ok(revoked)
+    }
+
+    fn say_revoked(&self, node: &Known) -> Result<(), String> {
+        let mut channel = self.connect(node).map_err(|error| thalweg_host::chain(&error))?;
+        channel.set_patience(Some(crate::LEASE)).map_err(|error| error.to_string())?;
+        let asked = json!({"revoked": self.certificates().revoked()});
+        channel.ask("revoke", asked, &[]).map(drop).map_err(|refused| refused.why)
     }
 
     /// The cluster's folder.

@@ -82,6 +82,16 @@ struct Shared {
     strangers: Mutex<VecDeque<(u64, TcpStream)>>,
     /// What belongs to the connections of runs.
     held: Held<Belongings>,
+    /// The connections of machines, with the fingerprints of their certificates.
+    machines: Mutex<Vec<Machine>>,
+}
+
+/// A connection of a machine that has shown a certificate.
+#[derive(Debug)]
+struct Machine {
+    number: u64,
+    shown: [u8; 32],
+    socket: TcpStream,
 }
 
 impl Node {
@@ -130,6 +140,7 @@ impl Node {
             sessions: AtomicUsize::new(0),
             strangers: Mutex::default(),
             held: Held::default(),
+            machines: Mutex::default(),
         });
         shared.options.join.iter().try_for_each(|address| shared.join(address))?;
         shared
@@ -150,6 +161,7 @@ impl Node {
         let (mut number, mut hall) = (0, Hall::default());
         while !stop.load(Ordering::Relaxed) {
             hall.wait(&self.listener, LOOK);
+            self.shared.close_revoked();
             for stream in hall.begun() {
                 number += 1;
                 self.shared.serve_peer(number, stream);
@@ -202,13 +214,38 @@ impl Shared {
             shared.strangers().retain(|(other, _)| *other != number);
             let Ok(Met::Known { channel, may_run }) = met else { return };
             if shared.guests.fetch_add(1, Ordering::Relaxed) < GUESTS_MAX {
+                if let (Some(shown), Some(socket)) = (channel.shown(), channel.socket()) {
+                    shared.machines().push(Machine { number, shown, socket });
+                }
                 Guest::new(shared.clone(), channel, may_run).serve();
+                shared.machines().retain(|machine| machine.number != number);
             }
             shared.guests.fetch_sub(1, Ordering::Relaxed);
         });
         if started.is_err() {
             self.strangers().retain(|(other, _)| *other != number);
         }
+    }
+
+    /// Closes the connections of machines whose certificates are revoked, here or by a process of this machine.
+    fn close_revoked(&self) {
+        let certificates = self.options.cluster.certificates();
+        for machine in self.machines().iter().filter(|machine| certificates.is_revoked(&machine.shown)) {
+            // An error means that the connection is closed already.
+            let _ = machine.socket.shutdown(std::net::Shutdown::Both);
+        }
+    }
+
+    /// A panic under this lock leaves at most one connection too many or too few in the list.
+    fn machines(&self) -> MutexGuard<'_, Vec<Machine>> {
+        self.machines.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes the fingerprints of revoked certificates from a machine that may run programs here.
+    fn take_revoked(&self, head: &Value) {
+        let all = crate::part::texts(&head["revoked"]);
+        // An error is ignored: a folder that cannot be written is reported when it is needed.
+        let _ = self.options.cluster.certificates().revoke(&all);
     }
 
     /// A panic under this lock leaves at most one connection too many or too few in the list.
@@ -255,8 +292,9 @@ impl Shared {
         let mut channel = self.options.cluster.connect(&there)?;
         let Known { name, address: own } = &self.known;
         let (answer, _) = channel
-            .ask("join", json!({"name": name, "address": own}), &[])
+            .ask("join", json!({"name": name, "address": own, "revoked": self.revoked()}), &[])
             .map_err(|refused| Error::usage(format!("cannot join the node at {address}: {}", refused.why)))?;
+        self.take_revoked(&answer);
         for (name, address) in crate::part::pairs(&answer["members"]) {
             self.note(name, address);
         }
@@ -270,6 +308,10 @@ impl Shared {
             let _ = self.options.cluster.note(&known);
             self.others().insert(name, address);
         }
+    }
+
+    fn revoked(&self) -> Vec<String> {
+        self.options.cluster.certificates().revoked()
     }
 
     fn members(&self) -> Vec<[String; 2]> {
@@ -362,7 +404,14 @@ impl Guest {
                 "the certificate of your machine lets it see nodes, and not run programs on them",
             ));
         }
+        if self.may_run {
+            self.shared.take_revoked(head);
+        }
         match what {
+            "revoke" => {
+                self.shared.close_revoked();
+                Ok((json!({}), Vec::new()))
+            }
             "who" => {
                 if let Some(key) = head["key"].as_str().filter(|_| self.key.is_none() && self.may_run)
                     && self.shared.held.begin(key, self.channel.socket())
@@ -378,7 +427,11 @@ impl Guest {
             )),
             "join" => {
                 self.shared.note(text("name").to_owned(), text("address").to_owned());
-                Ok((json!({"members": self.shared.members()}), Vec::new()))
+                if let Some(shown) = self.channel.shown().filter(|_| is_name(text("name"))) {
+                    self.shared.options.cluster.certificates().saw(text("name"), &shown);
+                }
+                let answer = json!({"members": self.shared.members(), "revoked": self.shared.revoked()});
+                Ok((answer, Vec::new()))
             }
             "members" => Ok((json!({"members": self.shared.members()}), Vec::new())),
             "has" => {
@@ -423,6 +476,7 @@ impl Guest {
             "cores": std::thread::available_parallelism().map_or(1, usize::from),
             "load": load,
             "sessions": self.shared.sessions.load(Ordering::Relaxed),
+            "revoked": self.shared.revoked(),
             "process": std::process::id(),
         })
     }

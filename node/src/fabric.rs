@@ -4,9 +4,9 @@
 //! names that process, the number of the link back, and the part; records follow. Control connections detect
 //! lost nodes, so links themselves wait long: the loss of a node stops all links to it.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::Receiver as Places;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, RwLockReadGuard};
 use std::time::{Duration, Instant};
 
 use thalweg_link::secure::Identity;
@@ -37,14 +37,18 @@ const HEAD_BYTES: usize = 16;
 #[derive(Debug)]
 pub(crate) struct Fabric {
     here: usize,
-    names: Vec<String>,
+    /// The names of the session's processes, by number; nodes that join are added at the end.
+    names: RwLock<Vec<String>>,
+    /// The number of processes over which replicas are distributed. A node that joins is counted when all others know
+    /// its address.
+    count: AtomicUsize,
     session: [u8; 16],
     token: [u8; 32],
     /// What this process shows of itself; `None`: links are not encrypted.
     identity: Option<Identity>,
     listener: Listener,
-    /// The addresses of the session's processes, by number; set when all are known.
-    addresses: OnceLock<Vec<Addresses>>,
+    /// The addresses of the session's processes, by number; empty until all are known.
+    addresses: RwLock<Vec<Addresses>>,
     /// Where the senders of this process connect.
     targets: Mutex<Targets>,
     /// The links that other processes open to this process.
@@ -83,6 +87,8 @@ pub(crate) struct Unreachable {
 /// The addresses of one process.
 #[derive(Clone, Debug)]
 struct Addresses {
+    /// All addresses as the process itself wrote them; another process may be on the same host although this one is not.
+    text: String,
     /// The address for processes of all hosts.
     wide: Option<Address>,
     /// The Unix socket for processes of the same host, if this process is one.
@@ -97,7 +103,7 @@ impl Addresses {
         let mut all = text.split(' ').map(|address| address.parse::<Address>().ok());
         let wide = all.next().flatten();
         let mut here = || all.next().flatten().filter(Address::is_near);
-        Addresses { wide, near: here(), memory: here() }
+        Addresses { text: text.to_owned(), wide, near: here(), memory: here() }
     }
 
     /// The address for a direct connection.
@@ -142,12 +148,13 @@ impl Fabric {
         let lost = Mutex::new(vec![None; names.len()]);
         Ok(Arc::new(Fabric {
             here,
-            names,
+            count: AtomicUsize::new(names.len()),
+            names: RwLock::new(names),
             session,
             token,
             identity,
             listener,
-            addresses: OnceLock::new(),
+            addresses: RwLock::default(),
             targets: Mutex::new(Targets { transport: Transport::Tcp, senders: Vec::new() }),
             places: Mutex::new(places),
             closed: (Mutex::new(false), Condvar::new()),
@@ -205,8 +212,60 @@ impl Fabric {
         self.here
     }
 
-    pub(crate) fn names(&self) -> &[String] {
-        &self.names
+    /// The names of all processes of the session, by number.
+    pub(crate) fn names(&self) -> Vec<String> {
+        self.names_now().clone()
+    }
+
+    /// The name of a process.
+    pub(crate) fn name(&self, node: usize) -> Option<String> {
+        self.names_now().get(node).cloned()
+    }
+
+    fn names_now(&self) -> RwLockReadGuard<'_, Vec<String>> {
+        self.names.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The number of processes over which replicas are distributed, with the one that began the session.
+    pub(crate) fn count(&self) -> usize {
+        self.count.load(Ordering::Acquire)
+    }
+
+    /// Distributes replicas over this many processes from now on.
+    pub(crate) fn set_count(&self, count: usize) {
+        self.count.store(count, Ordering::Release);
+    }
+
+    /// Adds a node that joins. Links to and from it are possible from now on.
+    pub(crate) fn add(&self, node: usize, name: &str, address: &str) {
+        let mut names = self.names.write().unwrap_or_else(PoisonError::into_inner);
+        // The question may come twice.
+        if names.len() != node {
+            return;
+        }
+        self.addresses.write().unwrap_or_else(PoisonError::into_inner).push(Addresses::parse(address));
+        self.lost().push(None);
+        names.push(name.to_owned());
+    }
+
+    /// Whether links are encrypted.
+    pub(crate) fn is_secure(&self) -> bool {
+        self.identity.is_some()
+    }
+
+    /// The addresses of all processes, as [`Fabric::address`] returns them there.
+    pub(crate) fn all_addresses(&self) -> Vec<String> {
+        self.addresses
+            .read()
+            .unwrap_or_else(PoisonError::into_inner)
+            .iter()
+            .map(|one| one.text.clone())
+            .collect()
+    }
+
+    /// The addresses of a process, when they are known.
+    fn addresses_of(&self, node: usize) -> Option<Addresses> {
+        self.addresses.read().unwrap_or_else(PoisonError::into_inner).get(node).cloned()
     }
 
     /// Moves the links to another transport. A sender connects again when it sends next, and continues where it was.
@@ -229,7 +288,7 @@ impl Fabric {
 
     /// Where the sender of this link to a node connects.
     fn target(&self, node: usize, link: u64, transport: Transport) -> Option<Address> {
-        let direct = self.addresses.get()?.get(node)?.by(transport)?;
+        let direct = self.addresses_of(node)?.by(transport)?;
         let listeners = match transport {
             Transport::Routed => self.passers(node, link),
             _ => Vec::new(),
@@ -246,15 +305,15 @@ impl Fabric {
         }
         let lost = self.lost();
         let is_free = |other: &usize| *other != self.here && *other != node && lost[*other].is_none();
-        let mut others: Vec<usize> = (1..self.names.len()).filter(is_free).collect();
+        let mut others: Vec<usize> = (1..lost.len()).filter(is_free).collect();
         if !others.is_empty() {
             // The numbers of the two links of a part follow each other.
             let first = (link / 2 % others.len() as u64) as usize;
             others.rotate_left(first);
         }
         others.push(0);
-        let all = self.addresses.get().map_or(&[][..], Vec::as_slice);
-        others.into_iter().filter_map(|other| all.get(other)?.wide.clone()).collect()
+        drop(lost);
+        others.into_iter().filter_map(|other| self.addresses_of(other)?.wide).collect()
     }
 
     /// Passes links of other processes on from now on.
@@ -262,7 +321,7 @@ impl Fabric {
         let fabric = Arc::downgrade(self);
         let reach = Box::new(move |node: u64| {
             let fabric = fabric.upgrade()?;
-            fabric.addresses.get()?.get(usize::try_from(node).ok()?)?.wide.clone()
+            fabric.addresses_of(usize::try_from(node).ok()?)?.wide
         });
         let passing = Passing { reach, sending: self.sending.clone(), receiving: self.receiving.clone() };
         self.listener.pass_on(self.session, passing);
@@ -275,8 +334,7 @@ impl Fabric {
     /// Sets the addresses of all processes, as [`Fabric::address`] returns them there.
     pub(crate) fn meet(self: &Arc<Self>, addresses: &[String]) {
         let addresses = addresses.iter().map(|text| Addresses::parse(text)).collect();
-        // An error would mean that the addresses were set before, but they are set once.
-        let _ = self.addresses.set(addresses);
+        *self.addresses.write().unwrap_or_else(PoisonError::into_inner) = addresses;
         self.pass_on();
     }
 
@@ -400,9 +458,9 @@ impl Fabric {
         counters: Counters,
         tuning: Option<Tuning>,
     ) {
-        let name = self.names.get(node).map_or("?", String::as_str);
+        let name = self.name(node).unwrap_or_else(|| "?".to_owned());
         if let Some(watched) = self.watched.get() {
-            watched.add(number, name, direction, counters, tuning);
+            watched.add(number, &name, direction, counters, tuning);
         }
     }
 
@@ -413,7 +471,7 @@ impl Fabric {
         let address = address.ok_or_else(|| format!("no node of this session has the number {node}"))?;
         let link = LinkId { session: self.session, number };
         let options = SenderOptions {
-            node: self.names.get(self.here).cloned().unwrap_or_default(),
+            node: self.name(self.here).unwrap_or_default(),
             token: self.token,
             identity: self.identity.clone(),
             ports: self.sending.clone(),

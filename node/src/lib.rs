@@ -42,9 +42,9 @@ mod talk;
 mod watched;
 
 pub use certificates::{DAYS_MAX, May};
-pub use cluster::{Cluster, Known};
+pub use cluster::{Cluster, Known, Revoked};
 pub use daemon::{Node, NodeOptions};
-pub use members::{Did, Loss, Members, MembersPlan, OnLoss, OnLost};
+pub use members::{Did, Loss, Members, MembersPlan, OnJoined, OnLoss, OnLost};
 pub use part::serve_part;
 pub use placement::Placement;
 pub use settings::Settings;

@@ -1,6 +1,9 @@
 //! The nodes of a session, as the process that began it sees them. The process that began the session sends
 //! the nodes the network and libraries, polls their state, and reports what is lost with a node.
 
+mod joining;
+mod reaching;
+
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
@@ -11,7 +14,7 @@ use std::thread::{JoinHandle, Thread};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use thalweg_host::{Error, libraries};
+use thalweg_host::Error;
 use thalweg_net::RecordError;
 use thalweg_net::run::{Elsewhere, Opened, Session, Ways};
 use thalweg_space::Space;
@@ -25,6 +28,7 @@ use crate::placement::Placement;
 use crate::shared_map::{Came, Exchange};
 use crate::store::hash_of;
 use crate::talk::{OPENING, Talk};
+use reaching::{Reached, greet, is_secure, library, send_library};
 
 /// The interval at which each node's state is polled.
 const ASK_EVERY: Duration = Duration::from_millis(25);
@@ -32,8 +36,6 @@ const ASK_EVERY: Duration = Duration::from_millis(25);
 const ASK_OFTEN: Duration = Duration::from_millis(1);
 /// How long that interval holds after a request.
 const ASK_OFTEN_FOR: Duration = Duration::from_millis(50);
-/// The bytes of a library that one message carries.
-const PIECE_BYTES: usize = 1 << 20;
 /// The name in placements of the process that began the session.
 const HERE: &str = "here";
 
@@ -78,6 +80,8 @@ pub struct MembersPlan {
     pub exact_failures: bool,
     /// Whether commands may replace the network and its libraries while the session lasts.
     pub replaceable: bool,
+    /// Whether nodes that come to the cluster's folder later take part.
+    pub admits: bool,
 }
 
 /// A node that was lost.
@@ -121,15 +125,22 @@ pub struct Did {
 /// The callback that is called when a node is lost.
 pub type OnLost = Arc<dyn Fn(&Loss) + Send + Sync>;
 
+/// The callback that is called with each node that joins: its name, or why a node does not take part.
+pub type OnJoined = Arc<dyn Fn(Result<&str, &str>) + Send + Sync>;
+
 /// The nodes of a session.
 pub struct Members {
     plan: MembersPlan,
     map: Map,
-    names: Vec<String>,
     fabric: Arc<Fabric>,
     session: [u8; 16],
     token: [u8; 32],
     on_lost: OnLost,
+    on_joined: OnJoined,
+    /// Held while the network, its libraries or the list of nodes changes, so that these changes follow each other.
+    changing: Mutex<()>,
+    /// The thread that admits nodes.
+    admitting: Mutex<Option<JoinHandle<()>>>,
     /// The copies of the spaces of other machines; `None`: the run has no session.
     copies: Option<Arc<CopyBook>>,
     /// The nodes that are connected, until the session begins and takes them.
@@ -138,12 +149,6 @@ pub struct Members {
     /// The hashes of the libraries' files, as the nodes have them.
     hashes: Mutex<HashMap<PathBuf, String>>,
     shared: Arc<Watched>,
-}
-
-/// A connected node that has all libraries.
-struct Reached {
-    talk: Talk,
-    libraries: Vec<String>,
 }
 
 /// A request of the run to a node, which the thread that watches the node makes.
@@ -183,7 +188,7 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 impl std::fmt::Debug for Members {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Members").field("names", &self.names).finish_non_exhaustive()
+        f.debug_struct("Members").field("names", &self.fabric.names()).finish_non_exhaustive()
     }
 }
 
@@ -194,7 +199,8 @@ impl Members {
     /// # Errors
     /// A node cannot be reached, has another version or architecture, or refuses a library, or the placement
     /// names a node that is not among them.
-    pub fn connect(plan: MembersPlan, on_lost: OnLost) -> Result<Arc<Members>, Error> {
+    pub fn connect(plan: MembersPlan, on_lost: OnLost, on_joined: OnJoined) -> Result<Arc<Members>, Error> {
+        let there = plan.cluster.known();
         let mut known: Vec<Known> = Vec::new();
         for named in &plan.nodes {
             let node = plan.cluster.find(named)?;
@@ -246,20 +252,26 @@ impl Members {
             gives_back: plan.on_loss == OnLoss::GoOn,
         };
         let copies = plan.gather.as_deref().map(|session| Arc::new(CopyBook::new(session)));
-        Ok(Arc::new(Members {
+        let members = Arc::new(Members {
             copies,
             plan,
             map,
-            names,
             fabric,
             session,
             token,
             on_lost,
+            on_joined,
+            changing: Mutex::default(),
+            admitting: Mutex::default(),
             reached: Mutex::new(reached),
             watching: Mutex::default(),
             hashes: Mutex::new(hashes),
             shared: Arc::default(),
-        }))
+        });
+        if members.plan.admits {
+            *locked(&members.admitting) = Some(members.admit_later(there)?);
+        }
+        Ok(members)
     }
 
     /// The nodes that were lost so far.
@@ -281,7 +293,12 @@ impl Members {
 
     /// The request by which a node opens its parts of the network. The libraries are the hashes of their
     /// files.
-    fn opening(&self, here: usize, session: &Session, libraries: &[String]) -> Result<Value, String> {
+    fn opening(
+        &self,
+        (here, names): (usize, &[String]),
+        session: &Session,
+        libraries: &[String],
+    ) -> Result<Value, String> {
         let sources = session.sources();
         let main = sources.first().ok_or("the network has no text")?.path();
         let folder = main.parent().unwrap_or(Path::new(""));
@@ -298,7 +315,8 @@ impl Members {
             "replaceable": plan.replaceable,
             "number": self.shared.number.fetch_add(1, Ordering::Relaxed),
             "allow_exec": plan.allow_exec,
-            "names": self.names,
+            "names": names,
+            "count": self.fabric.count(),
             "here": here,
             "session": hex(&self.session),
             "token": hex(&self.token),
@@ -321,54 +339,90 @@ impl Members {
 
     fn begin_first(&self, session: Session) -> Result<(), String> {
         self.fabric.declare(session.space())?;
+        if let Some(space) = session.space() {
+            // The run sets its settings later, and the first records may have left by then.
+            let of_links = |(name, _): &&(String, String)| name.starts_with("link.");
+            let settings: Vec<_> = self.plan.settings.iter().filter(of_links).cloned().collect();
+            crate::part::set(&settings, space).map_err(|error| thalweg_host::chain(&error))?;
+            self.fabric.look();
+        }
         let mut reached = std::mem::take(&mut *locked(&self.reached));
+        let names = self.fabric.names();
         let mut addresses = vec![self.fabric.address()];
-        let mut fetching = Vec::new();
-        let fingerprint = format!("{:016x}", session.fingerprint());
+        let mut all = Vec::new();
         for (at, node) in reached.iter_mut().enumerate() {
-            let name = &self.names[at + 1];
-            let opening = self.opening(at + 1, &session, &node.libraries)?;
-            let asked = node.talk.ask_long("open", opening);
-            let opened = asked.map_err(|refused| format!("node {name}: {}", refused.why))?;
-            if opened["fingerprint"] != json!(fingerprint) {
-                return Err(format!("node {name} {OTHER_NETWORK}"));
-            }
-            locked(&self.shared.fingerprints).insert(at + 1, fingerprint.clone());
-            fetching.push(self.fetching(name, &opened, session.space()));
+            let opening = self.opening((at + 1, &names), &session, &node.libraries)?;
+            let opened = self.open_on(&names[at + 1], &mut node.talk, opening, &session)?;
             addresses.push(opened["address"].as_str().unwrap_or_default().to_owned());
+            all.push(opened);
         }
         for (at, node) in reached.iter_mut().enumerate() {
-            let met = node.talk.ask_long("meet", json!({ "addresses": addresses }));
-            met.map_err(|refused| format!("node {}: {}", self.names[at + 1], refused.why))?;
-            node.talk.set_patience(self.plan.lease).map_err(|error| error.to_string())?;
+            self.meet(&names[at + 1], &mut node.talk, &addresses)?;
         }
         self.fabric.meet(&addresses);
         let map = session.space().map(|space| space.shared_map()).transpose();
         let map = map.map_err(|error| format!("{error:#}"))?;
-        map.iter().for_each(|map| map.join(0, &self.names));
-        *locked(&self.shared.session) = Some(session);
-        let mut watching = locked(&self.watching);
-        for (at, (Reached { talk, .. }, fetching)) in reached.into_iter().zip(fetching).enumerate() {
-            let (requests, asked) = mpsc::channel();
-            let watch = Watch {
-                node: at + 1,
-                name: self.names[at + 1].clone(),
-                talk,
-                asked,
-                lease: self.plan.lease,
-                fabric: self.fabric.clone(),
-                shared: self.shared.clone(),
-                on_lost: self.on_lost.clone(),
-                losses_sent: 0,
-                exchange: map.clone().map(|map| Exchange::new(map, at + 1)),
-                asked_at: None,
-                fetching,
-            };
-            let thread = std::thread::Builder::new().name(format!("node {}", watch.name));
-            let thread = thread.spawn(move || watch.run()).map_err(|error| error.to_string())?;
-            locked(&self.shared.threads).push(thread.thread().clone());
-            watching.push(Watching { node: at + 1, requests, thread });
+        map.iter().for_each(|map| map.join(0, &names));
+        *locked(&self.shared.session) = Some(session.clone());
+        for (at, (Reached { talk, .. }, opened)) in reached.into_iter().zip(all).enumerate() {
+            self.watch((at + 1, &names[at + 1]), talk, &opened, &session)?;
         }
+        Ok(())
+    }
+
+    /// Lets a node open its parts of the network; returns its answer.
+    fn open_on(
+        &self,
+        name: &str,
+        talk: &mut Talk,
+        opening: Value,
+        session: &Session,
+    ) -> Result<Value, String> {
+        let opened = talk.ask_long("open", opening);
+        let opened = opened.map_err(|refused| format!("node {name}: {}", refused.why))?;
+        match opened["fingerprint"] == json!(format!("{:016x}", session.fingerprint())) {
+            true => Ok(opened),
+            false => Err(format!("node {name} {OTHER_NETWORK}")),
+        }
+    }
+
+    /// Sends a node the addresses of all processes.
+    fn meet(&self, name: &str, talk: &mut Talk, addresses: &[String]) -> Result<(), String> {
+        let met = talk.ask_long("meet", json!({ "addresses": addresses }));
+        met.map_err(|refused| format!("node {name}: {}", refused.why))?;
+        talk.set_patience(self.plan.lease).map_err(|error| error.to_string())
+    }
+
+    /// Starts the thread that polls a node. `opened` is the node's answer when it opened its parts.
+    fn watch(
+        &self,
+        (node, name): (usize, &str),
+        talk: Talk,
+        opened: &Value,
+        session: &Session,
+    ) -> Result<(), String> {
+        locked(&self.shared.fingerprints).insert(node, format!("{:016x}", session.fingerprint()));
+        let map = session.space().map(|space| space.shared_map()).transpose();
+        let map = map.map_err(|error| format!("{error:#}"))?;
+        let (requests, asked) = mpsc::channel();
+        let watch = Watch {
+            node,
+            name: name.to_owned(),
+            talk,
+            asked,
+            lease: self.plan.lease,
+            fabric: self.fabric.clone(),
+            shared: self.shared.clone(),
+            on_lost: self.on_lost.clone(),
+            losses_sent: 0,
+            exchange: map.map(|map| Exchange::new(map, node)),
+            asked_at: None,
+            fetching: self.fetching(name, opened, session.space()),
+        };
+        let thread = std::thread::Builder::new().name(format!("node {name}"));
+        let thread = thread.spawn(move || watch.run()).map_err(|error| error.to_string())?;
+        locked(&self.shared.threads).push(thread.thread().clone());
+        locked(&self.watching).push(Watching { node, requests, thread });
         Ok(())
     }
 
@@ -381,17 +435,20 @@ impl Members {
 
     /// Begins again after the network has ended, with the same network or another one.
     fn begin_again(&self, session: Session) -> Result<(), String> {
+        let _changing = locked(&self.changing);
+        let names = self.fabric.names();
         let fingerprint = format!("{:016x}", session.fingerprint());
         let stale: Vec<usize> = {
             let known = locked(&self.shared.fingerprints);
-            (1..self.names.len()).filter(|node| known.get(node) != Some(&fingerprint)).collect()
+            (1..names.len()).filter(|node| known.get(node) != Some(&fingerprint)).collect()
         };
         if !stale.is_empty() {
             let libraries: Vec<(PathBuf, String)> =
                 session.libraries().iter().map(|path| self.hashed(path)).collect::<Result<_, _>>()?;
             let hashes: Vec<String> = libraries.iter().map(|(_, hash)| hash.clone()).collect();
-            let opening =
-                |&node: &usize| self.opening(node, &session, &hashes).map(|opening| (node, opening));
+            let opening = |&node: &usize| {
+                self.opening((node, &names), &session, &hashes).map(|opening| (node, opening))
+            };
             let openings: HashMap<usize, Value> = stale.iter().map(opening).collect::<Result<_, _>>()?;
             self.each(&stale, move |watch| {
                 for (path, hash) in &libraries {
@@ -450,7 +507,7 @@ impl Members {
                 Ok(Err(Refused { why, .. })) => why,
                 Err(_) => "it is lost".to_owned(),
             };
-            refused = refused.and(Err(format!("node {}: {why}", self.names[node])));
+            refused = refused.and(Err(format!("node {}: {why}", self.name(node))));
         }
         refused
     }
@@ -458,10 +515,11 @@ impl Members {
     /// The nodes that are not lost.
     fn living(&self) -> Vec<usize> {
         let losses = locked(&self.shared.losses);
-        (1..self.names.len()).filter(|node| losses.iter().all(|(lost, _)| lost != node)).collect()
+        (1..self.fabric.names().len()).filter(|node| losses.iter().all(|(lost, _)| lost != node)).collect()
     }
 
     fn try_reload(&self, library: &Path) -> Result<(), String> {
+        let _changing = locked(&self.changing);
         let failed = |error| format!("cannot read {}: {error}", library.display());
         let path = library.canonicalize().map_err(failed)?;
         // A library that no node has is only in this process.
@@ -499,19 +557,19 @@ impl Elsewhere for Members {
     }
 
     fn count(&self) -> usize {
-        self.names.len()
+        self.fabric.count()
     }
 
     fn name(&self, node: usize) -> String {
-        self.names.get(node).cloned().unwrap_or_else(|| format!("number {node}"))
+        self.fabric.name(node).unwrap_or_else(|| format!("number {node}"))
     }
 
     fn of_place(&self, number: u64) -> usize {
-        Map::of_place(&self.names, number)
+        Map::of_place(self.fabric.count(), number)
     }
 
     fn of_component(&self, path: &str) -> Option<usize> {
-        self.map.of_component(&self.names, path)
+        self.map.of_component(&self.fabric.names(), path)
     }
 
     fn shares_out(&self) -> bool {
@@ -554,6 +612,7 @@ impl Elsewhere for Members {
 
     fn end(&self) {
         self.shared.is_ending.store(true, Ordering::Release);
+        self.admit_no_more();
         for Watching { thread, .. } in locked(&self.watching).drain(..) {
             thread.thread().unpark();
             // A panic of the thread was reported by the thread itself.
@@ -603,6 +662,10 @@ impl Watch {
             self.fabric.look();
             for one in self.fabric.unreachable() {
                 self.give_up(0, one);
+            }
+            if self.talk.is_revoked() {
+                let why = "the certificate of its machine was revoked".to_owned();
+                return Err((Refused { why, is_broken: true, is_cut: false }, answered));
             }
             if let Some(why) = locked(&self.shared.unusable).get(&self.node).cloned() {
                 let refused = Refused { why, is_broken: true, is_cut: false };
@@ -690,7 +753,7 @@ impl Watch {
         let Unreachable { node: to, why, is_own } = one;
         let name = |node: usize| match node {
             0 => "this process".to_owned(),
-            node => format!("node {}", self.fabric.names()[node]),
+            node => format!("node {}", self.fabric.name(node).unwrap_or_default()),
         };
         let is_lost = |node: usize| locked(&self.shared.losses).iter().any(|(lost, _)| *lost == node);
         if from == to || to >= self.fabric.names().len() || is_lost(from) || is_lost(to) {
@@ -772,66 +835,4 @@ impl Watch {
         locked(&self.shared.losses).push((self.node, loss.clone()));
         (self.on_lost)(&loss);
     }
-}
-
-/// Whether the nodes of a run listen with TLS; all do, or none.
-fn is_secure(nodes: &[Reached]) -> Result<bool, Error> {
-    let is_secure = |node: &&Reached| node.talk.channel().is_secure();
-    let plain = nodes.iter().find(|node| !is_secure(node));
-    match (nodes.iter().find(is_secure), plain) {
-        (Some(secure), Some(plain)) => {
-            let [secure, plain] = [secure, plain].map(|node| node.talk.known());
-            Err(Error::usage(format!(
-                "node {} listens at {}, on its machine alone, and node {} at {}: a run has nodes of one kind; start {} with \
-                 --listen HOST:PORT, or with --tls where all are on one machine",
-                plain.name, plain.address, secure.name, secure.address, plain.name
-            )))
-        }
-        (secure, _) => Ok(secure.is_some()),
-    }
-}
-
-/// The file of a library and its hash.
-fn library(named: &Path) -> Result<(PathBuf, String), Error> {
-    let path = libraries::find(named)?;
-    let hash = hash_of(&path).map_err(|error| {
-        Error::coded("E0904", format!("cannot read the box library {}", path.display())).because(error)
-    })?;
-    Ok((path, hash))
-}
-
-/// Asks a node for its name and abilities.
-fn greet(talk: &mut Talk) -> Result<String, Error> {
-    let Known { name, address } = talk.known().clone();
-    talk.set_patience(crate::LEASE).map_err(Error::run_of)?;
-    let (answer, _) = talk
-        .ask("who", json!({}), &[])
-        .map_err(|refused| Error::run(format!("node {name} at {address}: {}", refused.why)))?;
-    for (key, own) in [("version", env!("CARGO_PKG_VERSION")), ("architecture", std::env::consts::ARCH)] {
-        let theirs = answer[key].as_str().unwrap_or("unknown");
-        if theirs != own {
-            return Err(Error::run(format!(
-                "node {name} at {address} has the {key} {theirs}, and this program {own}"
-            )));
-        }
-    }
-    Ok(answer["name"].as_str().unwrap_or(&name).to_owned())
-}
-
-/// Sends a library that the node lacks.
-fn send_library(talk: &mut Talk, path: &Path, hash: &str) -> Result<(), Refused> {
-    if talk.ask("has", json!({ "hash": hash }), &[])?.0["has"] == json!(true) {
-        return Ok(());
-    }
-    let bytes = std::fs::read(path)
-        .map_err(|error| Refused::new(format!("cannot read {}: {error}", path.display())))?;
-    let name = path.file_name().unwrap_or_default().to_string_lossy();
-    let mut pieces = bytes.chunks(PIECE_BYTES).peekable();
-    let mut head = json!({ "hash": hash, "name": name });
-    while let Some(piece) = pieces.next() {
-        head["last"] = json!(pieces.peek().is_none());
-        talk.ask("put", head, piece)?;
-        head = json!({});
-    }
-    Ok(())
 }

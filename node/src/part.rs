@@ -20,7 +20,7 @@ use thalweg_net::run::{Elsewhere, Opened, Serving, Session, StartOptions, Ways};
 use thalweg_net::{Boxes, CALLS_MAX, Loading, Network, RecordError, StrayLine};
 use thalweg_space::archive::SpaceSource;
 use thalweg_space::reader::SpaceReader;
-use thalweg_space::{ElementOptions, Policy, Space, SpaceOptions};
+use thalweg_space::{ElementOptions, Policy, SharedMap, Space, SpaceOptions};
 
 use crate::certificates::Certificates;
 use crate::channel::{BLOB_MAX, Channel, Refused, hex, unhex};
@@ -47,8 +47,8 @@ pub(crate) struct Map {
 impl Map {
     /// The node for a number in the network's text. Numbers beyond the last node begin again with the first.
     /// The process that began the session is not counted.
-    pub(crate) fn of_place(names: &[String], number: u64) -> usize {
-        match names.len() as u64 {
+    pub(crate) fn of_place(count: usize, number: u64) -> usize {
+        match count as u64 {
             0 | 1 => 0,
             count => 1 + (number % (count - 1)) as usize,
         }
@@ -103,6 +103,7 @@ struct Part {
     fabric: Arc<Fabric>,
     runtime: Option<Runtime>,
     space: Space,
+    shared_map: SharedMap,
     /// What the process that began the session knows of the shared map.
     exchange: Exchange,
     /// Whether every event is kept.
@@ -161,6 +162,11 @@ pub(crate) fn pairs(value: &Value) -> Vec<(String, String)> {
     value.as_array().into_iter().flatten().filter_map(pair).collect()
 }
 
+/// The number of processes over which replicas are distributed.
+fn count_of(asked: &Value) -> usize {
+    asked["count"].as_u64().unwrap_or(1) as usize
+}
+
 fn refuse(error: &Error) -> Refused {
     let shown: Vec<String> = error.diagnostics().iter().map(|diagnostic| diagnostic.render(false)).collect();
     Refused::new(if shown.is_empty() { chain(error) } else { shown.join("\n") })
@@ -186,6 +192,7 @@ impl Part {
         };
         let fabric =
             Fabric::new(here, names, (session, token), text("host"), identity).map_err(Error::run)?;
+        fabric.set_count(count_of(asked));
         let map = Map {
             placement: Placement::of_lines(pairs(&asked["placement"])),
             shares_out: is("shares_out"),
@@ -195,7 +202,7 @@ impl Part {
         fabric.declare(Some(&space)).map_err(Error::run)?;
         // Before libraries are loaded, because their boxes may write values.
         let shared_map = space.shared_map().map_err(Error::run_of)?;
-        shared_map.join(here, fabric.names());
+        shared_map.join(here, &fabric.names());
         let runtime = runtime(asked, &space)?;
         let crash_watch = CrashWatch::new(space.path())
             .map_err(|error| Error::run("cannot watch for crashes of boxes").because(error))?;
@@ -217,7 +224,8 @@ impl Part {
             fabric,
             runtime: Some(runtime),
             space,
-            exchange: Exchange::new(shared_map, 0),
+            exchange: Exchange::new(shared_map.clone(), 0),
+            shared_map,
             is_kept: keeper.is_some(),
             keeper,
             source: None,
@@ -245,6 +253,18 @@ impl Part {
             "meet" => {
                 self.exchange.meet();
                 self.fabric.meet(&texts(&asked["addresses"]));
+                Ok((json!({}), Vec::new()))
+            }
+            "add" => {
+                // A node that joins is added by all before it is counted by any.
+                let node = asked["node"].as_u64().unwrap_or(u64::MAX) as usize;
+                let text = |key: &str| asked[key].as_str().unwrap_or_default();
+                self.fabric.add(node, text("name"), text("address"));
+                self.shared_map.know(&self.fabric.names());
+                Ok((json!({}), Vec::new()))
+            }
+            "count" => {
+                self.fabric.set_count(count_of(asked));
                 Ok((json!({}), Vec::new()))
             }
             "renew" => self.renew(asked).map(|answer| (answer, Vec::new())).map_err(|error| refuse(&error)),
@@ -285,7 +305,8 @@ impl Part {
         let (serving, fingerprint) =
             serve(&program, (runtime, self.options), &self.fabric, self.map.clone())?;
         (self.errors, self.strays) = (serving.errors, serving.strays);
-        let name = &self.fabric.names()[self.fabric.here()];
+        self.fabric.set_count(count_of(asked));
+        let name = self.fabric.name(self.fabric.here()).unwrap_or_default();
         // An error is ignored, because the name in the space is only shown to observers.
         let _ = self.space.rename(&format!("{}@{name}", program.network.name()));
         self.program = program;
@@ -320,8 +341,8 @@ impl Part {
         while self.waiting.len() < FAILURES_MAX {
             match self.errors.try_recv() {
                 Ok(mut error) => {
-                    error.component =
-                        format!("{} on {}", error.component, self.fabric.names()[self.fabric.here()]);
+                    let here = self.fabric.name(self.fabric.here()).unwrap_or_default();
+                    error.component = format!("{} on {here}", error.component);
                     self.waiting.push_back(error.to_bytes());
                 }
                 Err(TryRecvError::Empty) => break,
@@ -436,19 +457,19 @@ impl Elsewhere for There {
     }
 
     fn count(&self) -> usize {
-        self.fabric.names().len()
+        self.fabric.count()
     }
 
     fn name(&self, node: usize) -> String {
-        self.fabric.names().get(node).cloned().unwrap_or_else(|| format!("number {node}"))
+        self.fabric.name(node).unwrap_or_else(|| format!("number {node}"))
     }
 
     fn of_place(&self, number: u64) -> usize {
-        Map::of_place(self.fabric.names(), number)
+        Map::of_place(self.fabric.count(), number)
     }
 
     fn of_component(&self, path: &str) -> Option<usize> {
-        self.map.of_component(self.fabric.names(), path)
+        self.map.of_component(&self.fabric.names(), path)
     }
 
     fn shares_out(&self) -> bool {
@@ -536,7 +557,7 @@ fn processor_s() -> f64 {
 }
 
 /// Sets settings.
-fn set(changes: &[(String, String)], space: &Space) -> Result<(), Error> {
+pub(crate) fn set(changes: &[(String, String)], space: &Space) -> Result<(), Error> {
     if changes.is_empty() {
         return Ok(());
     }

@@ -40,6 +40,15 @@ impl Talk {
         &self.known
     }
 
+    pub(crate) fn cluster(&self) -> &Cluster {
+        &self.cluster
+    }
+
+    /// Whether the certificate that the node has shown is revoked.
+    pub(crate) fn is_revoked(&self) -> bool {
+        self.channel.shown().is_some_and(|shown| self.cluster.certificates().is_revoked(&shown))
+    }
+
     pub(crate) fn channel(&self) -> &Channel {
         &self.channel
     }

@@ -74,7 +74,7 @@ struct Counted {
     /// Bytes that were sent again after a connection broke.
     #[field(unit = "bytes")]
     resent: u64,
-    /// Bytes that are not acknowledged yet (out), or that the task has not read yet (in).
+    /// Bytes that are not sent yet (out), or that the task has not read yet (in).
     #[field(unit = "bytes")]
     queued: u64,
     /// The time for which the sender waited because the receiver had no room.

@@ -509,6 +509,25 @@ fn links_move_while_records_go_over_them() {
     copying.end();
 }
 
+/// A limit that a run begins with holds for its first records, too.
+#[test]
+fn links_are_throttled_from_the_first_record_on() {
+    let cluster = Cluster::of(&["a"]);
+    // All records end on the node, so what is slow is the way there.
+    let net = cluster.net("there.snet", "net there connect [{<n>} -> ];");
+    let limit = ["--nodes", "a", "--set", "link.send_ports=1", "--set", "link.send_bandwidth=100kB/s"];
+    let begun = Instant::now();
+    let ended = cluster.run(&[&[net.as_str()], &limit[..]].concat(), &numbers(4_000));
+    let took = begun.elapsed();
+    assert!(ended.status.success(), "{}", stderr(&ended));
+    let report = stderr(&ended);
+    let (_, received) = report.split_once(" sent, ").expect(&report);
+    let bytes: f64 = received.split(' ').next().expect(&report).parse().expect(&report);
+    assert!(received.contains("kB received") && bytes > 40.0, "{report}");
+    // The burst at the beginning is a hundredth of a second's bytes.
+    assert!(took.as_secs_f64() >= bytes / 100.0 - 0.02, "{took:?} for {bytes} kB");
+}
+
 #[test]
 fn links_are_throttled_while_records_go_over_them() {
     let cluster = Cluster::of(&["a"]);

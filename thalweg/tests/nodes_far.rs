@@ -132,6 +132,8 @@ fn every_command_that_looks_takes_a_session_of_machines() {
         assert!(output.status.success(), "{arguments:?}: {text} {}", stderr(&output));
         text
     };
+    // Nothing was copied yet, and the nodes count nevertheless.
+    assert!(printed(&["ls"]).contains("3 joined, 0 left, 3 running"), "{}", printed(&["ls"]));
     // Each shows something that only a process on another machine has recorded.
     let diagnosed = told(&cluster, &["diagnose", &session, "--json", "--top", "100"]);
     let tasks =
@@ -152,6 +154,7 @@ fn every_command_that_looks_takes_a_session_of_machines() {
     assert!(waiting.contains(" far@a ") && waiting.contains(" far@b "), "{waiting}");
     let list = printed(&["ls"]);
     assert!(list.contains(" node-a ") && list.contains(" node-b "), "{list}");
+    assert!(list.contains("3 joined, 0 left, 3 running"), "{list}");
     assert!(printed(&["calls", &session]).contains("No call was recorded here"));
     let (is_well, said) = run.end();
     assert!(is_well, "{said}");
@@ -214,6 +217,35 @@ fn a_story_goes_on_across_links() {
         assert_eq!((&told["input"], &told["hops"]), (&"1/1:17".into(), &input["hops"]), "{id}");
     }
     assert!(input["clock_error_ns"].as_f64().is_some_and(|error| error < 5e6), "{}", input["clock_error_ns"]);
+}
+
+/// The report has the times from input to output, which are those of the inputs' stories.
+#[test]
+fn latencies_go_on_across_links() {
+    let Some(cluster) = far::cluster(&["a", "b"]) else { return };
+    let net = cluster.net("far.snet", NET);
+    let kept = cluster.path("spaces/kept").display().to_string();
+    let mut run =
+        Fed::start(&cluster, &[&net, "--nodes", "a,b", "--monitor", "full", "--keep", "--space", &kept]);
+    run.feed(20);
+    let (is_well, said) = run.end();
+    assert!(is_well, "{said}");
+    let report = told(&cluster, &["report", &kept, "--json"]);
+    let over_links = &report["latency"]["over_links"];
+    assert_eq!((&over_links["end_to_end"]["count"], &over_links["left_out"]), (&20.into(), &0.into()));
+    let end_to_end = |index: usize| {
+        let story = told(&cluster, &["message", &kept, &format!("1/1:{index}"), "--json"]);
+        let hops = story["hops"].as_array().expect("a list").clone();
+        assert_eq!(hops.len(), 8, "it comes out: {hops:#?}");
+        let left = hops.iter().filter_map(|hop| hop["read_ns"].as_f64()).fold(0.0, f64::max);
+        left - hops[0]["written_ns"].as_f64().expect("a time")
+    };
+    let mean = (0..20).map(end_to_end).sum::<f64>() / 20.0;
+    let shown = over_links["end_to_end"]["mean_ns"].as_f64().expect("a time");
+    assert!((mean - shown).abs() < 1.0, "{mean} {shown}");
+    assert!(over_links["clock_error_ns"].as_f64().is_some_and(|error| error < 5e6), "{over_links}");
+    let text = cluster.command().args(["report", &kept]).output().expect("thalweg starts");
+    assert!(String::from_utf8_lossy(&text.stdout).contains("across links"), "{}", stderr(&text));
 }
 
 #[test]

@@ -273,3 +273,71 @@ fn a_library_whose_hash_differs_is_not_kept() {
     let (has, _) = channel.ask("has", json!({"hash": hash}), &[]).expect("the connection goes on");
     assert_eq!(has["has"], json!(false));
 }
+
+#[test]
+fn a_revoked_machine_is_refused_by_all_and_loses_its_connections() {
+    let first = machine(&["a"]);
+    let address = first.address("a");
+    let mut second = Cluster::of(&[]);
+    let mut third = Cluster::of(&[]);
+    for (machine, name) in [(&mut second, "b"), (&mut third, "c")] {
+        init(machine, &["--join", &address, "--token", &invite(&first, &[])]);
+        machine.start(name, &["--tls", "--join", &address]);
+    }
+    std::fs::write(second.path("cluster/nodes/c"), format!("{}\n", third.address("c"))).expect("a folder");
+    let text = "net two connect ([{<n>} -> {<n = n + 1>}] @ 1) .. ([{<n>} -> {<n = n * 2>}] @ 0);";
+    let begun = |machine: &Cluster, nodes: &str| {
+        let net = machine.net("two.snet", text);
+        let mut command = machine.command();
+        command.args(["run", &net, "--nodes", nodes, "--on-lost", "go-on"]);
+        let mut run = program::started(&mut command);
+        let mut input = run.stdin.take().expect("piped");
+        input.write_all(b"{\"<n>\": 1}\n").and_then(|()| input.flush()).expect("it reads");
+        let mut out = [0; 5];
+        run.stdout.as_mut().expect("piped").read_exact(&mut out).expect("a record");
+        (run, input)
+    };
+    // One run that has a node of the machine, and one that this machine began.
+    let (ours, our_input) = begun(&first, "a,b");
+    let (theirs, their_input) = begun(&second, "a,c");
+    third.kill("c");
+    let revoked = node(&first, &["revoke", "b"]);
+    assert!(revoked.status.success(), "{}", stderr(&revoked));
+    assert!(stderr(&revoked).contains("revoked: the certificate for node.example, "), "{}", stderr(&revoked));
+    assert!(stderr(&revoked).contains("node c does not know it yet: "), "{}", stderr(&revoked));
+    // Each run goes on without what it has lost, and says so.
+    std::thread::sleep(Duration::from_millis(300));
+    drop((our_input, their_input));
+    let ours = ours.wait_with_output().expect("it ends");
+    assert!(
+        stderr(&ours).contains("node b is lost: the certificate of its machine was revoked"),
+        "{}",
+        stderr(&ours)
+    );
+    let theirs = theirs.wait_with_output().expect("it ends");
+    assert!(stderr(&theirs).contains("node a is lost: "), "{}", stderr(&theirs));
+    assert!(stderr(&theirs).contains("which was revoked"), "{}", stderr(&theirs));
+    // A node that was not there learns it when it joins again.
+    third.start("c", &["--tls", "--join", &address]);
+    std::fs::write(second.path("cluster/nodes/c"), format!("{}\n", third.address("c"))).expect("a folder");
+    let over = |machine: &Cluster, nodes: &str| {
+        let net = machine.net("two.snet", text);
+        machine.run(&[&net, "--nodes", nodes], "{\"<n>\": 1}\n")
+    };
+    for nodes in ["a", "c"] {
+        let refused = over(&second, nodes);
+        let why = "it refuses the certificate of this machine, which was revoked";
+        assert!(!refused.status.success() && stderr(&refused).contains(why), "{}", stderr(&refused));
+    }
+    let refused = over(&first, "a,b");
+    assert!(stderr(&refused).contains("its certificate was revoked"), "{}", stderr(&refused));
+    assert_eq!(out(&over(&first, "a,c")), "{\"<n>\": 4}\n");
+    // This machine cannot revoke itself, and nobody revokes what nobody knows.
+    for name in ["a", "nobody", "localhost"] {
+        let none = node(&first, &["revoke", name]);
+        assert!(stderr(&none).contains("no certificate of another machine is known"), "{}", stderr(&none));
+    }
+    // With another token the machine is back.
+    init(&second, &["--join", &address, "--token", &invite(&first, &[])]);
+    assert_eq!(out(&over(&second, "a,c")), "{\"<n>\": 4}\n");
+}

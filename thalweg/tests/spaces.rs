@@ -266,3 +266,18 @@ fn set_switches_probes_by_pattern() {
         over.store(true, Ordering::Release);
     });
 }
+
+/// The token of a server that may come back at its port is kept until `clean`, and longer while a server listens there.
+#[test]
+fn clean_removes_tokens_of_servers_that_have_ended() {
+    let place = Place::new("tokens");
+    let listens = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let [live, free] = [&listens, &std::net::TcpListener::bind("127.0.0.1:0").expect("a port")]
+        .map(|listener| listener.local_addr().expect("bound").port());
+    let token = |port: u16| place.0.join(format!("view-{port}.token"));
+    [live, free].iter().for_each(|&port| std::fs::write(token(port), "0").expect("a folder"));
+    let dry = place.printed(&["clean", "--dry-run"]);
+    assert!(dry.contains(&format!("would remove {}", token(free).display())), "{dry}");
+    place.printed(&["clean"]);
+    assert!(token(live).exists() && !token(free).exists());
+}

@@ -9,14 +9,15 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use thalweg_monitor::{
-    Batch, Dispatch, For, IdMap, LiveRow, Moment, Monitor, Observation, Report, Role, Wait, What,
+    Batch, Dispatch, For, IdMap, LINK_COUNTED, LinkEnds, LiveRow, Moment, Monitor, Observation, Report, Role,
+    Wait, What,
 };
 
 use crate::counting::Counting;
 use crate::decisions::{DECISIONS_MAX, decided};
 use crate::lanes::{Decided, GapPage, NONE, Process, Spans, TaskLane, TimelinePage, WorkerLane};
 use crate::levels::{KnownTask, Levels};
-use crate::links::{COUNTED, LinkPage, Links};
+use crate::links::{self, LinkPage};
 use crate::summary::{STATES, State, Summary};
 
 /// The largest number of tasks with a lane of their own.
@@ -68,7 +69,7 @@ pub struct Timeline {
     entries: Sample,
     /// The decisions of tuners, with ticks as times.
     decisions: Vec<Decided>,
-    links: Links,
+    links: LinkEnds,
     page: Arc<TimelinePage>,
 }
 
@@ -239,7 +240,7 @@ impl Timeline {
             gaps: Vec::new(),
             entries: Sample::default(),
             decisions: Vec::new(),
-            links: Links::default(),
+            links: LinkEnds::default(),
             page: Arc::default(),
         }
     }
@@ -548,7 +549,7 @@ impl Timeline {
             sums: Vec::new(),
         });
         let called = called.collect();
-        let links = self.links.page(moment);
+        let links = links::page(&self.links, moment);
         self.drawn(zero, called, links)
     }
 
@@ -719,7 +720,7 @@ const WANTED: [&str; 7] = [
     "exec.worker_resumed",
     "exec.worker_parked",
     "tuner.decided",
-    COUNTED,
+    LINK_COUNTED,
 ];
 
 impl Monitor for Timeline {

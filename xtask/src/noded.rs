@@ -1,8 +1,9 @@
-//! `cargo xtask bench nodes`: what strangers cost a run over two nodes of this machine.
+//! `cargo xtask bench nodes`: what strangers, and looking at the links, cost a run over two nodes of this machine.
 //!
 //! Runs take turns, so that other load on the machine affects all alike: without strangers, with strangers
 //! that connect to a socket of this program, and with strangers that connect to the nodes. The second kind has
-//! the cost of the strangers themselves, which would be on another machine.
+//! the cost of the strangers themselves, which would be on another machine. With `--watched` every second run is looked
+//! at by `thalweg scope links` instead, and the processor time of the run and its nodes is compared.
 
 use crate::paper::Interval;
 use crate::pictures::{build, thalweg};
@@ -10,7 +11,7 @@ use crate::process;
 use anyhow::{Context, Result, bail, ensure};
 use lexopt::prelude::*;
 use std::collections::VecDeque;
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitCode, Stdio};
@@ -20,9 +21,11 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 const HELP: &str = "\
-What strangers cost a run over two nodes.
+What strangers, or a look at its links, cost a run over two nodes.
 
-usage: cargo xtask bench nodes [--rounds N] [--records N] [--strangers N] [--program FILE]
+usage: cargo xtask bench nodes [--watched] [--rounds N] [--records N] [--strangers N] [--program FILE]
+
+  --watched      compare runs with and without `thalweg scope links --every 200ms`
 
   --rounds N     by turns (default 15)
   --records N    of a run (default 1,000,000)
@@ -32,6 +35,8 @@ usage: cargo xtask bench nodes [--rounds N] [--records N] [--strangers N] [--pro
 
 /// The most that strangers may slow a run, as a factor.
 const SLOWER_MAX: f64 = 1.05;
+/// The most that a look at the links may cost a run, as a factor.
+const WATCHED_MAX: f64 = 1.01;
 /// The most connections that strangers hold open.
 const HELD_MAX: usize = 500;
 
@@ -45,6 +50,7 @@ struct Bench {
 
 pub(crate) fn run(mut arguments: lexopt::Parser) -> Result<ExitCode> {
     let folder = tempfile::tempdir()?;
+    let mut is_watched = false;
     let mut bench = Bench { folder, program: None, rounds: 15, records: 1_000_000, strangers: 1000 };
     while let Some(argument) = arguments.next()? {
         match argument {
@@ -52,6 +58,7 @@ pub(crate) fn run(mut arguments: lexopt::Parser) -> Result<ExitCode> {
                 print!("{HELP}");
                 return Ok(ExitCode::SUCCESS);
             }
+            Long("watched") => is_watched = true,
             Long("rounds") => bench.rounds = arguments.value()?.parse::<usize>()?.max(1),
             Long("records") => bench.records = arguments.value()?.parse()?,
             Long("strangers") => bench.strangers = arguments.value()?.parse::<u32>()?.max(1),
@@ -63,6 +70,9 @@ pub(crate) fn run(mut arguments: lexopt::Parser) -> Result<ExitCode> {
         build()?;
     }
     process::run(bench.command().args(["node", "init"]).stdout(Stdio::null()).stderr(Stdio::null()))?;
+    if is_watched {
+        return bench.measure_watched();
+    }
     println!(
         "| nodes | without strangers | strangers elsewhere | strangers at the nodes | at the nodes, by elsewhere | goal | |"
     );
@@ -84,15 +94,7 @@ impl Bench {
     }
 
     fn measure(&self, what: &str, more: &[&str]) -> Result<()> {
-        let folder = self.folder.path();
-        let (net, input) = (folder.join("two.snet"), folder.join("input"));
-        std::fs::write(
-            &net,
-            "net two connect ([{<n>} -> {<n = n + 1>}] @ 0) .. ([{<n>} -> {<n = n * 2>}] @ 1);",
-        )?;
-        let mut lines = std::io::BufWriter::new(std::fs::File::create(&input)?);
-        (0..self.records).try_for_each(|n| writeln!(lines, "{{\"<n>\": {n}}}"))?;
-        lines.into_inner()?;
+        let (net, input) = self.files()?;
         let nodes = [self.node("a", more)?, self.node("b", more)?];
         let elsewhere = Elsewhere::listen()?;
         let addresses: Vec<String> = nodes.iter().map(|node| node.address.clone()).collect();
@@ -117,6 +119,79 @@ impl Bench {
         let met = if ratio.median <= SLOWER_MAX { "ok" } else { "MISS" };
         println!("| {what} | {shown} | {} | ≤ {SLOWER_MAX} | {met} |", ratio.shown(3, ""));
         Ok(())
+    }
+
+    /// The network and its input.
+    fn files(&self) -> Result<(PathBuf, PathBuf)> {
+        let folder = self.folder.path();
+        let (net, input) = (folder.join("two.snet"), folder.join("input"));
+        std::fs::write(
+            &net,
+            "net two connect ([{<n>} -> {<n = n + 1>}] @ 0) .. ([{<n>} -> {<n = n * 2>}] @ 1);",
+        )?;
+        let mut lines = std::io::BufWriter::new(std::fs::File::create(&input)?);
+        (0..self.records).try_for_each(|n| writeln!(lines, "{{\"<n>\": {n}}}"))?;
+        lines.into_inner()?;
+        Ok((net, input))
+    }
+
+    /// Compares runs with and without a look at their links.
+    fn measure_watched(&self) -> Result<ExitCode> {
+        let (net, input) = self.files()?;
+        let _nodes = [self.node("a", &[])?, self.node("b", &[])?];
+        let mut costs = [Vec::new(), Vec::new()];
+        for round in 0..=self.rounds {
+            for turn in 0..2 {
+                // The order changes, so that neither kind is always the first of its pair.
+                let is_watched = (turn + round) % 2 == 0;
+                let took = self.processor_time(&net, &input, is_watched)?;
+                if round > 0 {
+                    costs[usize::from(is_watched)].push(took);
+                }
+            }
+        }
+        let [without, with] = costs;
+        let ratio = Interval::of(with.iter().zip(&without).map(|(with, without)| with / without).collect());
+        let met = if ratio.median <= WATCHED_MAX { "ok" } else { "MISS" };
+        println!("| not looked at | looked at | looked at, by not looked at | goal | |");
+        println!("|---|---|---|---|---|");
+        let shown = [without, with].map(|times| Interval::of(times).shown(3, " s")).join(" | ");
+        println!("| {shown} | {} | ≤ {WATCHED_MAX} | {met} |", ratio.shown(3, ""));
+        Ok(ExitCode::SUCCESS)
+    }
+
+    /// The processor time of a run and of its parts on the nodes, in seconds.
+    fn processor_time(&self, net: &Path, input: &Path, is_watched: bool) -> Result<f64> {
+        let mut run = self.command();
+        run.arg("run").arg(net).args(["--nodes", "a,b", "--output", "/dev/null", "--input"]).arg(input);
+        let mut run = run.stdout(Stdio::null()).stderr(Stdio::piped()).spawn()?;
+        let session = format!("two-nodes-{}", run.id());
+        let path = self.folder.path().join("spaces").join(&session);
+        let looking = is_watched.then(|| -> Result<Child> {
+            while !path.join("session").exists() && run.try_wait()?.is_none() {
+                std::thread::sleep(Duration::from_millis(2));
+            }
+            let mut look = self.command();
+            look.args(["scope", "links", &session, "--every", "200ms"]);
+            Ok(look.stdout(Stdio::null()).stderr(Stdio::null()).spawn()?)
+        });
+        let mut looking = looking.transpose()?;
+        let mut said = String::new();
+        let from = run.stderr.take().context("piped")?;
+        BufReader::new(from).read_to_string(&mut said)?;
+        let before = process::children_s()?;
+        ensure!(run.wait()?.success(), "{said}");
+        let own = process::children_s()? - before;
+        if let Some(looking) = &mut looking {
+            let _ = looking.kill();
+            looking.wait()?;
+        }
+        let of_node = |line: &str| -> Option<f64> {
+            let (_, rest) = line.strip_prefix("node ")?.split_once(" tasks, ")?;
+            rest.split(' ').next()?.parse().ok()
+        };
+        let nodes: f64 = said.lines().filter_map(of_node).sum();
+        Ok(nodes + own)
     }
 
     /// The seconds of a run.

@@ -9,7 +9,7 @@ use crate::Violation;
 use crate::counters::{Counters, Wait};
 use crate::error::Error;
 use crate::flow::Incoming;
-use crate::ports::Ports;
+use crate::ports::{Ports, Turn};
 use crate::transport::{Connection, is_later};
 use crate::tuning::Tuning;
 use crate::wire::{ACK_WANTED, Encoding, HEADER_BYTES, Header, Kind, Refusal, decode, word};
@@ -202,7 +202,7 @@ impl Receiver {
             }
             self.meet()?;
             self.acknowledge(false);
-            if self.read()? {
+            if self.read(deadline)? {
                 self.eager.arrived();
                 continue;
             }
@@ -313,30 +313,46 @@ impl Receiver {
         }
     }
 
+    /// Waits for a port and, with it, for its share of the bandwidth, at most until `deadline`. Returns the port and the
+    /// bytes that may be read; `None`: the wait was too long, or this end was stopped.
+    fn allowed(&mut self, deadline: Option<Instant>) -> Option<(Turn, usize)> {
+        let begun = Instant::now();
+        let taken = self.options.ports.take(deadline.map_or(begun + LOOK, |at| at.min(begun + LOOK)));
+        self.counters.waited(Wait::Port, begun.elapsed());
+        let mut taken = taken?;
+        loop {
+            let pause = match taken.allowance() {
+                Ok(bytes) => return Some((taken, usize::try_from(bytes).unwrap_or(usize::MAX))),
+                Err(pause) => pause,
+            };
+            let begun = Instant::now();
+            let left = deadline.map_or(LOOK, |at| at.saturating_duration_since(begun));
+            if left.is_zero() || self.stop.is_asked() {
+                return None;
+            }
+            std::thread::sleep(pause.min(LOOK).min(left));
+            self.counters.waited(Wait::Pace, begun.elapsed());
+        }
+    }
+
     /// Reads the data that have arrived; returns whether there were any.
-    fn read(&mut self) -> Result<bool, Error> {
+    fn read(&mut self, deadline: Option<Instant>) -> Result<bool, Error> {
         let Some(connected) = &mut self.connected else { return Ok(false) };
         if std::mem::take(&mut connected.is_drained) {
             return Ok(false);
         }
         let mut turn = None;
-        let allowed = if self.options.ports.bandwidth() == 0 {
-            usize::MAX
-        } else {
-            // Peeking one byte shows whether there are data, before a port is taken.
-            let Some(mut taken) = self.options.ports.take(Instant::now() + LOOK) else { return Ok(false) };
-            let allowed = taken.allowance();
-            turn = Some(taken);
-            match allowed {
-                Ok(bytes) => usize::try_from(bytes).unwrap_or(usize::MAX),
-                Err(time) => {
-                    let begun = Instant::now();
-                    std::thread::sleep(time.min(LOOK));
-                    self.counters.waited(Wait::Pace, begun.elapsed());
-                    return Ok(true);
+        let allowed = match self.options.ports.bandwidth() {
+            0 => usize::MAX,
+            _ => match self.allowed(deadline) {
+                Some((taken, allowed)) => {
+                    turn = Some(taken);
+                    allowed
                 }
-            }
+                None => return Ok(false),
+            },
         };
+        let Some(connected) = &mut self.connected else { return Ok(false) };
         let got = connected.read(&mut self.flow, allowed);
         match got {
             Ok(Ok((got, bytes, wanted))) => {

@@ -74,6 +74,9 @@ pub struct Sender {
     frame_most: usize,
     /// The first byte that the receiver lacked when the last connection was made; `None` before the first.
     lacked: Option<u64>,
+    /// The port that the sender keeps through a pause that the limit of the bandwidth requires, and one that it has
+    /// waited for.
+    turn: Option<Turn>,
 }
 
 /// A connection after its handshake.
@@ -135,6 +138,7 @@ impl Sender {
             attempt: 0,
             frame_most: usize::MAX,
             lacked: None,
+            turn: None,
             options,
         })
     }
@@ -175,7 +179,10 @@ impl Sender {
         self.flow.push(message);
         self.counters.message(message.len());
         if self.flow.unsent() >= self.options.tuning.frame_bytes() as u64 && self.connected.is_some() {
-            self.step()?;
+            let stepped = self.step();
+            // The user may do other work before the next call, so no port is kept.
+            self.turn = None;
+            stepped?;
         }
         Ok(())
     }
@@ -185,8 +192,10 @@ impl Sender {
     /// # Errors
     /// The errors of [`Sender::push`].
     pub fn flush(&mut self) -> Result<(), Error> {
-        self.counters.queued(self.flow.kept_bytes());
-        self.work(|flow| flow.unsent() == 0)
+        self.counters.queued(self.flow.unsent());
+        let worked = self.work(|flow| flow.unsent() == 0);
+        self.counters.queued(self.flow.unsent());
+        worked
     }
 
     /// Whether the connection broke, or was made to another address than the present one, while bytes are not
@@ -283,6 +292,12 @@ impl Sender {
 
     /// Sends, reads acknowledgements, and makes connections as needed, until `done` returns true.
     fn work(&mut self, done: impl Fn(&Outgoing) -> bool) -> Result<(), Error> {
+        let worked = self.work_with_a_port(done);
+        self.turn = None;
+        worked
+    }
+
+    fn work_with_a_port(&mut self, done: impl Fn(&Outgoing) -> bool) -> Result<(), Error> {
         // The event for which `done` waits may arrive together with the end of the connection; then no new
         // connection is made.
         while !done(&self.flow) || self.is_within_a_frame() {
@@ -312,7 +327,10 @@ impl Sender {
         if self.connected.as_ref().is_some_and(moved) {
             self.connected = None;
         }
-        self.connect()?;
+        if self.connected.is_none() {
+            self.turn = None;
+            self.connect()?;
+        }
         self.send().or_else(|broken| self.lose(broken).map(|()| Obstacle::Connection))
     }
 
@@ -346,7 +364,7 @@ impl Sender {
         if !self.flow.has_room() || self.flow.lacks_credit() || self.flow.is_ended() {
             connected.read_acks(&mut self.flow)?;
         }
-        let mut turn: Option<Turn> = None;
+        let mut turn = self.turn.take();
         loop {
             if connected.pending.is_none() {
                 if self.flow.is_end_due() {
@@ -359,10 +377,15 @@ impl Sender {
             if turn.is_none() {
                 turn = self.options.ports.take(Instant::now());
             }
-            let Some(turn) = &mut turn else { return Ok(Obstacle::Port) };
-            let allowed = match turn.allowance() {
+            let Some(taken) = &mut turn else { return Ok(Obstacle::Port) };
+            let allowed = match taken.allowance() {
                 Ok(bytes) => usize::try_from(bytes).unwrap_or(usize::MAX),
-                Err(time) => return Ok(Obstacle::Pace(time)),
+                // The next link has the port from now on, through the pause.
+                Err(_) if taken.is_over() => return Ok(Obstacle::Port),
+                Err(time) => {
+                    self.turn = turn;
+                    return Ok(Obstacle::Pace(time));
+                }
             };
             if connected.pending.is_none() {
                 let frame_bytes = tuning.frame_bytes().min(self.frame_most);
@@ -374,7 +397,7 @@ impl Sender {
             let Some(pending) = &mut connected.pending else { continue };
             match pending.write(&mut connected.connection, &self.flow, allowed) {
                 Ok(bytes) => {
-                    turn.spend(bytes as u64);
+                    taken.spend(bytes as u64);
                     self.counters.wire(bytes);
                 }
                 Err(error) if is_later(&error) => return Ok(Obstacle::Connection),
@@ -395,11 +418,12 @@ impl Sender {
 
     /// Waits until sending may be possible again.
     fn overcome(&mut self, obstacle: Obstacle) -> Result<(), Error> {
+        self.counters.queued(self.flow.unsent());
         let begun = Instant::now();
         let within = |time: Duration| begun + time.min(LOOK);
         let (wait, waited) = match obstacle {
             Obstacle::Port => {
-                drop(self.options.ports.take(within(LOOK)));
+                self.turn = self.options.ports.take(within(LOOK));
                 (Wait::Port, Ok(()))
             }
             Obstacle::Pace(time) => (Wait::Pace, self.wait(false, within(time))),

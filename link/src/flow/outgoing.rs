@@ -75,6 +75,7 @@ impl Outgoing {
     }
 
     /// The number of bytes that were pushed and not acknowledged, sent or not.
+    #[cfg(test)]
     pub(crate) fn kept_bytes(&self) -> u64 {
         self.kept.len() as u64
     }

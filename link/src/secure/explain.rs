@@ -66,6 +66,7 @@ fn of_certificate(error: &CertificateError) -> String {
                 shown.join(", ")
             )
         }
+        CertificateError::Revoked => "its certificate was revoked (`thalweg node revoke`)".into(),
         CertificateError::UnknownIssuer | CertificateError::BadSignature => {
             "its certificate is of another cluster".into()
         }
@@ -78,6 +79,11 @@ fn of_alert(alert: AlertDescription) -> String {
     match alert {
         AlertDescription::CertificateExpired => {
             "it refuses the certificate of this machine, which has expired: `thalweg node init` makes another one".into()
+        }
+        AlertDescription::CertificateRevoked => {
+            "it refuses the certificate of this machine, which was revoked: a token of `thalweg node invite` is needed for \
+             another one"
+                .into()
         }
         AlertDescription::UnknownCA | AlertDescription::BadCertificate | AlertDescription::DecryptError => {
             "it refuses the certificate of this machine, which is of another cluster".into()

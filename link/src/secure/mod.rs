@@ -9,10 +9,12 @@
 mod explain;
 mod key;
 mod pinned;
+mod revoked;
 mod stream;
 
 pub(crate) use explain::is_refused;
 pub use key::{PUBLIC_BYTES, PrivateKey, pem};
+pub use revoked::IsRevoked;
 pub use stream::SecureStream;
 pub(crate) use stream::Secured;
 
@@ -32,6 +34,7 @@ use rustls::{
 };
 
 use pinned::Pinned;
+use revoked::{OfClients, OfServers};
 
 /// The name in the certificates of machines that may run parts of networks.
 pub const MEMBER: &str = "member.thalweg.invalid";
@@ -59,6 +62,19 @@ impl Identity {
     /// # Errors
     /// A text is no certificate or no key, or the key is not that of the certificate; the error says which.
     pub fn new(authority: &str, certificate: &str, key: &str) -> Result<Identity, String> {
+        Identity::with(authority, certificate, key, Arc::new(|_| false))
+    }
+
+    /// The same, for an end that refuses other ends with a certificate for which `is_revoked` returns true.
+    ///
+    /// # Errors
+    /// The errors of [`Identity::new`].
+    pub fn with(
+        authority: &str,
+        certificate: &str,
+        key: &str,
+        is_revoked: IsRevoked,
+    ) -> Result<Identity, String> {
         let provider = key::provider();
         let authority = CertificateDer::from_pem_slice(authority.as_bytes())
             .map_err(|error| format!("the certificate of the authority: {error}"))?;
@@ -73,9 +89,10 @@ impl Identity {
         // The authority's certificate is sent too, since a machine that enrolls has only its fingerprint.
         let chain = vec![certificate, authority];
         let verifier = WebPkiServerVerifier::builder_with_provider(roots.clone(), provider.clone());
-        let verifier = verifier.build().map_err(|error| error.to_string())?;
+        let usual = verifier.build().map_err(|error| error.to_string())?;
         let mut client = client_config(&provider)?
-            .with_webpki_verifier(verifier)
+            .dangerous()
+            .with_custom_certificate_verifier(Arc::new(OfServers { usual, is_revoked: is_revoked.clone() }))
             .with_client_auth_cert(chain.clone(), key.clone_key())
             .map_err(failed)?;
         client.resumption = Resumption::disabled();
@@ -85,7 +102,10 @@ impl Identity {
             let mut config = ServerConfig::builder_with_provider(provider.clone())
                 .with_protocol_versions(&[&version::TLS13])
                 .map_err(|error| error.to_string())?
-                .with_client_cert_verifier(verifier.build().map_err(|error| error.to_string())?)
+                .with_client_cert_verifier(Arc::new(OfClients {
+                    usual: verifier.build().map_err(|error| error.to_string())?,
+                    is_revoked: is_revoked.clone(),
+                }))
                 .with_single_cert(chain.clone(), key.clone_key())
                 .map_err(failed)?;
             // Sessions are not resumed, so each connection proves both identities again.

@@ -60,6 +60,11 @@ impl SecureStream {
         ParsedCertificate::try_from(shown).is_ok_and(|shown| verify_server_name(&shown, &member).is_ok())
     }
 
+    /// The fingerprint of the certificate that the other end has shown.
+    pub fn shown(&self) -> Option<[u8; 32]> {
+        self.session.peer_certificates()?.first().map(super::fingerprint_of)
+    }
+
     /// The TCP connection.
     pub fn tcp(&self) -> &TcpStream {
         &self.stream

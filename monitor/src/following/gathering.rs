@@ -304,6 +304,7 @@ fn latency(parts: &[Report]) -> Latency {
         unattributed_ns: sum(all().map(|latency| latency.unattributed_ns)),
         empty_ns: sum(all().map(|latency| latency.empty_ns)),
         outside_ns: sum(all().map(|latency| latency.outside_ns)),
+        over_links: None,
     }
 }
 

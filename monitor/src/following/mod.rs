@@ -8,6 +8,7 @@ pub(crate) mod follower;
 mod gathering;
 mod map;
 pub(crate) mod notes;
+pub(crate) mod over_links;
 pub(crate) mod perturb;
 pub(crate) mod stories;
 pub(crate) mod windows;

@@ -50,7 +50,7 @@ pub fn story<F: Feed>(feed: &F, message: MessageId) -> Result<Option<Story>, Err
         input: input.map(|input| input.to_string()),
         ..Story::default()
     };
-    Descent { feed, joints, story: &mut story, base_ns: None }.follow(from)?;
+    Descent::of(feed, joints, &mut story).follow(from)?;
     Ok(Some(story))
 }
 
@@ -60,7 +60,7 @@ fn of_place(message: MessageId, space: u32) -> MessageId {
 }
 
 /// The descendants of a message, across links.
-struct Descent<'a, F> {
+pub(super) struct Descent<'a, F> {
     feed: &'a F,
     joints: Joints,
     story: &'a mut Story,
@@ -77,9 +77,20 @@ struct Received {
     sent_ns: Option<f64>,
 }
 
-impl<F: Feed> Descent<'_, F> {
+impl<'a, F: Feed> Descent<'a, F> {
+    pub(super) fn of(feed: &'a F, joints: Joints, story: &'a mut Story) -> Descent<'a, F> {
+        Descent { feed, joints, story, base_ns: None }
+    }
+
     fn follow(&mut self, first: MessageId) -> Result<(), Error> {
-        let mut left = vec![Received { message: first, parent: String::new(), depth: 0, sent_ns: None }];
+        self.follow_all(&[first])
+    }
+
+    /// Follows several messages at once. The story has one tree after the other.
+    pub(super) fn follow_all(&mut self, messages: &[MessageId]) -> Result<(), Error> {
+        let begin =
+            |&message: &MessageId| Received { message, parent: String::new(), depth: 0, sent_ns: None };
+        let mut left: Vec<Received> = messages.iter().map(begin).collect();
         for round in 0.. {
             let Some(space) = left.first().map(|received| received.message.stream.space) else { break };
             if round == LINKS_MAX {
@@ -171,7 +182,7 @@ impl<F: Feed> Descent<'_, F> {
 
 /// Which messages of the streams at both ends of links are the same.
 #[derive(Default)]
-struct Joints {
+pub(super) struct Joints {
     runs: Vec<Run>,
 }
 
@@ -188,7 +199,11 @@ struct Run {
 }
 
 impl Joints {
-    fn read<F: Feed>(feed: &F) -> Result<Joints, Error> {
+    pub(super) fn is_empty(&self) -> bool {
+        self.runs.is_empty()
+    }
+
+    pub(super) fn read<F: Feed>(feed: &F) -> Result<Joints, Error> {
         let mut joints = Joints::default();
         if feed.is_single() {
             return Ok(joints);
@@ -220,7 +235,7 @@ impl Joints {
     }
 
     /// The streams of a space that get their messages from links.
-    fn entries(&self, space: u32) -> Vec<u64> {
+    pub(super) fn entries(&self, space: u32) -> Vec<u64> {
         let received = self.runs.iter().filter(|run| run.space == space && !run.is_out);
         let mut streams: Vec<u64> = received.map(|run| run.stream).collect();
         streams.sort_unstable();

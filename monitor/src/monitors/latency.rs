@@ -71,6 +71,7 @@ impl Monitor for Latencies {
             unattributed_ns: ns(charged.unattributed),
             empty_ns: ns(charged.empty as f64),
             outside_ns: ns(charged.outside),
+            over_links: None,
         };
         report.slowest = lineage
             .roots

@@ -20,6 +20,7 @@ pub(crate) use behind::Orders;
 pub(crate) use expensive::Records;
 pub(crate) use latency::Latencies;
 pub(crate) use links::Links;
+pub use links::{LINK_COUNTED, LinkCount, LinkEnd, LinkEnds};
 pub(crate) use locks::{Busy, Locks, Waited, kernel_for_lock};
 pub(crate) use overhead::Costs;
 pub(crate) use service::Services;

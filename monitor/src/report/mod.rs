@@ -513,6 +513,23 @@ pub struct Latency {
     /// Busy time outside the network, in tasks that write input messages or read output messages.
     #[serde(default)]
     pub outside_ns: Option<f64>,
+    /// For a session whose processes are connected by links, in the report of a whole run: the times from input to
+    /// output across the links.
+    #[serde(default)]
+    pub over_links: Option<OverLinks>,
+}
+
+/// The times of a sample of the inputs of a run over several nodes.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct OverLinks {
+    /// The time from an input message's entry until its last descendant left, on whatever node it was meanwhile; null
+    /// if no message of the sample left.
+    pub end_to_end: Option<Distribution>,
+    /// Messages of the sample that have not left yet, or of which not all was recorded.
+    pub left_out: u64,
+    /// The largest error of the differences between times of different machines, in nanoseconds; null if all times are
+    /// of one machine.
+    pub clock_error_ns: Option<f64>,
 }
 
 /// Times of many messages.

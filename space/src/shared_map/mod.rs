@@ -98,6 +98,11 @@ impl SharedMap {
         inside.decides = if here == 0 { Decides::Here } else { Decides::NotYet };
     }
 
+    /// Takes the names of all nodes after one has joined.
+    pub fn know(&self, names: &[String]) {
+        self.state.inside().names = names.to_vec();
+    }
+
     /// From now on the process that decides asks this one for its requests ([`SharedMap::take_asks`]).
     pub fn meet(&self) {
         let mut inside = self.state.inside();

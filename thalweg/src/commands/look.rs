@@ -5,13 +5,16 @@ use std::time::Duration;
 
 use thalweg_host::amount::{Span, span};
 use thalweg_host::{Measuring, spaces};
-use thalweg_monitor::Report;
+use thalweg_monitor::{Report, over_links};
+use thalweg_scope::ScopeFeed;
 
 use crate::Terminal;
 use crate::failure::Failure;
 use crate::output::Output;
 use crate::table::ShapeArguments;
 
+/// The inputs that are followed across links.
+const SAMPLE: u64 = 200;
 /// The length of the windows that `--watch` shows, without `--window`.
 const WATCH_WINDOW: Duration = Duration::from_secs(2);
 
@@ -76,9 +79,17 @@ pub(crate) fn look(
     }
     let last = look.window.and_then(Span::last);
     let window = last.or(look.watch.then_some(WATCH_WINDOW));
-    let Some(window) = window else { return show(&measuring.whole()?, false) };
+    let whole = |measuring: Measuring| -> Result<Report, Failure> {
+        let mut report = measuring.whole()?;
+        if !report.links.is_empty() {
+            report.latency.over_links =
+                over_links(&ScopeFeed::of(&path).map_err(usage)?, SAMPLE).map_err(usage)?;
+        }
+        Ok(report)
+    };
+    let Some(window) = window else { return show(&whole(measuring)?, false) };
     if !measuring.is_running() {
-        let report = if let Some(window) = last { measuring.last(window)? } else { measuring.whole()? };
+        let report = if let Some(window) = last { measuring.last(window)? } else { whole(measuring)? };
         return show(&report, false);
     }
     loop {

@@ -121,19 +121,28 @@ fn table(listed: &[Listed], sessions: &[PathBuf]) -> Table {
     table
 }
 
-/// Adds the row of a session: how many processes joined it, run, and have left.
+/// Adds the row of a session: how many processes joined it, run, and have left. Processes on other machines of which
+/// nothing was copied yet run as long as the one that would copy them.
 fn session_row(table: &mut Table, path: &Path) {
     let (summary, alive) = match members(path) {
         Ok(members) => {
             let running = members.iter().filter(|member| member.is_alive()).count();
             let left = members.iter().filter(|member| member.left_ns.is_some()).count();
-            let count = members.len();
+            let elsewhere = if running > 0 { uncopied(path, &members) } else { 0 };
+            let (count, running) = (members.len() + elsewhere, running + elsewhere);
             (format!("{count} joined, {left} left, {running} running"), running > 0)
         }
         Err(error) => (format!("{error:#}"), false),
     };
     let none = String::new;
     table.row(vec![directory(path), none(), "session".to_owned(), none(), none(), summary], alive);
+}
+
+/// The number of nodes on other machines of whose processes there is no copy yet.
+fn uncopied(session: &Path, members: &[Member]) -> usize {
+    let is_there = |node: &str| members.iter().any(|member| member.name.ends_with(&format!("@{node}")));
+    let states = thalweg_space::copies::states(session);
+    states.iter().filter(|state| state.missing.is_empty() && !is_there(&state.node)).count()
 }
 
 fn row(table: &mut Table, space: &Listed, indent: &str) {

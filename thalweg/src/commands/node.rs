@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use thalweg_host::amount::microseconds;
 use thalweg_link::{Exchange, PeerClock, system_ns};
 use thalweg_node::channel::{Channel, Refused};
-use thalweg_node::{Cluster, DAYS_MAX, Known, LEASE, May, Node, NodeOptions, serve_part};
+use thalweg_node::{Cluster, DAYS_MAX, Known, LEASE, May, Node, NodeOptions, Revoked, serve_part};
 
 use crate::Terminal;
 use crate::failure::Failure;
@@ -51,6 +51,17 @@ Examples:
   thalweg node invite --may see
 
 The token is good once, at a node of this machine that listens with TLS.";
+
+const OF_REVOKE: &str = "\
+Examples:
+  # the machine of node b
+  thalweg node revoke b
+  # a machine that has no node
+  thalweg node revoke 10.0.0.7
+
+All nodes that are reached close their connections with the machine, and accept none any more; runs lose its nodes. Nodes \
+that are not reached learn it from the next run or node that connects to them. It cannot be undone: the machine needs a \
+token of `invite` to come back.";
 
 const OF_NODES: &str = "\
 Examples:
@@ -102,6 +113,8 @@ enum About {
     Init(Init),
     /// Print a token by which another machine gets a certificate.
     Invite(Invite),
+    /// Take a machine out of the cluster: its certificates are refused from now on.
+    Revoke(Revoke),
 }
 
 #[derive(clap::Args)]
@@ -138,6 +151,17 @@ struct Invite {
     cluster: Option<PathBuf>,
 }
 
+#[derive(clap::Args)]
+#[command(after_help = OF_REVOKE)]
+struct Revoke {
+    /// A node of the machine, or a host that the machine's certificate is for.
+    #[arg(value_name = "NAME")]
+    name: String,
+    /// The cluster's folder [default: THALWEG_CLUSTER, else thalweg/cluster in your configuration].
+    #[arg(long, value_name = "DIR")]
+    cluster: Option<PathBuf>,
+}
+
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum MayDo {
     /// Run networks on all nodes, and have nodes.
@@ -168,10 +192,22 @@ fn invite(arguments: &Invite) -> Result<(), Failure> {
     print_line(&token)
 }
 
+fn revoke(arguments: &Revoke) -> Result<(), Failure> {
+    let Revoked { hosts, missed } = Cluster::open(arguments.cluster.as_deref())?.revoke(&arguments.name)?;
+    for hosts in hosts {
+        print_stderr!("revoked: the certificate for {}", hosts.replace(' ', ", "));
+    }
+    for (node, why) in missed {
+        print_stderr!("node {node} does not know it yet: {why}");
+    }
+    Ok(())
+}
+
 pub(crate) fn main(arguments: &Arguments) -> Result<(), Failure> {
     match &arguments.about {
         Some(About::Init(arguments)) => return init(arguments),
         Some(About::Invite(arguments)) => return invite(arguments),
+        Some(About::Revoke(arguments)) => return revoke(arguments),
         None => {}
     }
     if arguments.part {

@@ -1793,7 +1793,7 @@ public final class Kinds {
         /** Bytes that were sent again after a connection broke. */
         public static final int AT_RESENT = 64;
         public static final int TYPE_RESENT = Layout.FIELD_U64;
-        /** Bytes that are not acknowledged yet (out), or that the task has not read yet (in). */
+        /** Bytes that are not sent yet (out), or that the task has not read yet (in). */
         public static final int AT_QUEUED = 72;
         public static final int TYPE_QUEUED = Layout.FIELD_U64;
         /** The time for which the sender waited because the receiver had no room. */

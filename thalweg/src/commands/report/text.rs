@@ -211,8 +211,13 @@ fn latencies(report: &Report) -> Table {
         number("MESSAGES", 2),
     ]);
     let latency = &report.latency;
-    let kinds =
-        [("service", &latency.service), ("waiting", &latency.waiting), ("end to end", &latency.end_to_end)];
+    let over_links = latency.over_links.as_ref().map_or(&None, |over| &over.end_to_end);
+    let kinds = [
+        ("service", &latency.service),
+        ("waiting", &latency.waiting),
+        ("end to end", &latency.end_to_end),
+        ("across links", over_links),
+    ];
     let of_components =
         report.components.iter().map(|component| (component.path.as_str(), &component.service));
     for (name, times) in kinds.into_iter().chain(of_components) {

@@ -20,7 +20,7 @@ pub(crate) struct Over {
     /// which the text refers to nodes.
     #[arg(long, value_name = "NAME,…", value_delimiter = ',', help_heading = "Nodes")]
     nodes: Vec<String>,
-    /// Run the network over all nodes of the cluster's folder that answer.
+    /// Run the network over all nodes of the cluster's folder that answer, and over those that join later.
     #[arg(long, conflicts_with = "nodes", help_heading = "Nodes")]
     all_nodes: bool,
     /// A file with the placement of components, one COMPONENT = NODE a line, with * and ** in components'
@@ -99,10 +99,15 @@ impl Over {
                 settings: plan.settings.clone(),
                 exact_failures: plan.dead_letters.is_some(),
                 replaceable: plan.control,
+                admits: self.all_nodes,
             },
             Arc::new(move |loss| {
                 print_stderr!("error[E0804]: {loss}");
                 stops.iter().for_each(Interrupt::stop);
+            }),
+            Arc::new(|joined| match joined {
+                Ok(name) => print_stderr!("node {name} takes part from now on"),
+                Err(why) => print_stderr!("warning: {why}"),
             }),
         )?;
         plan.elsewhere = Some(members.clone());
