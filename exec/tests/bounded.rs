@@ -63,9 +63,9 @@ fn run(runtime: Runtime) {
     assert_eq!(runtime.join().unwrap().failures, []);
 }
 
-/// The memory of a runtime with threads, streams and tasks but without messages. In 20 runs the check "a slow
-/// reader" used 54,252 to 54,848 bytes for the runtime and all messages.
-const RUNTIME: usize = 18 << 10;
+/// The memory of a runtime with threads, streams and tasks but without messages. In 30 runs the check "a slow
+/// reader" used 54,782 to 55,706 bytes for the runtime and all messages.
+const RUNTIME: usize = 19 << 10;
 
 /// Writes a number of messages for each message read, as fast as there is room for them.
 struct Emit {

@@ -69,7 +69,7 @@ pub(crate) struct Crew {
     pub(crate) threads: Mutex<Vec<JoinHandle<()>>>,
     /// The tasks of each worker, up to the greatest number of workers.
     pub(crate) lent: Vec<Arc<Lent<Tasks>>>,
-    /// Which workers sleep and look at the others not for some time, or not at all. A worker sets its flag before it
+    /// Which workers sleep without a look at the others for some time, or for good. A worker sets its flag before it
     /// sleeps, and a worker that wakes it for a look clears the flag.
     pub(crate) is_away: Vec<AtomicBool>,
     /// The processors that workers are bound to, in turn; empty if workers are not bound.
