@@ -92,6 +92,24 @@ impl<T: Task> Task for First<T> {
     }
 }
 
+/// A task that keeps worker 1 awake until worker 0 is in the long dispatch: a worker that went to sleep while all others
+/// slept does not look at them before a long dispatch has ended.
+struct Awake(Arc<Seen>);
+
+impl Task for Awake {
+    fn run(&mut self, _: &mut Context<'_>) -> Stop {
+        while !self.0.long_began.load(Ordering::Acquire) {
+            std::thread::yield_now();
+        }
+        Stop::Ended
+    }
+}
+
+fn keep_second_awake(runtime: &Runtime, seen: &Arc<Seen>) {
+    let on_second = TaskSpec { place: Placement::on_worker(1), ..TaskSpec::default() };
+    runtime.spawn(on_second, Awake(seen.clone()));
+}
+
 /// Runs `behind` on worker 0 behind a task that waits for `until` runs of it.
 fn run_behind<T: Task>(
     runtime: Runtime,
@@ -100,6 +118,7 @@ fn run_behind<T: Task>(
     behind: (TaskSpec, T),
 ) {
     let long = Some(Long { seen: seen.clone(), until, patience });
+    keep_second_awake(&runtime, seen);
     runtime.spawn(on_first(), First { long, behind: Some(behind) });
     assert_eq!(runtime.join().unwrap().failures, []);
 }
@@ -163,6 +182,7 @@ fn a_task_that_is_woken_behind_a_long_dispatch_goes_to_a_worker_that_waits() {
         }
     }
     let long = Long { seen: seen.clone(), until: NUMBERS, patience: PATIENCE };
+    keep_second_awake(&runtime, &seen);
     runtime.spawn(on_first(), First(Some(long), Some(Reader(seen.clone(), input, 0))));
     assert_eq!(runtime.join().unwrap().failures, []);
     assert_eq!(seen.ran_meanwhile.load(Ordering::Relaxed), NUMBERS);
@@ -206,6 +226,7 @@ struct Writer {
 impl Task for Writer {
     fn run(&mut self, cx: &mut Context<'_>) -> Stop {
         let began = Instant::now();
+        self.seen.long_began.store(self.next > 0, Ordering::Release);
         while self.seen.ran_meanwhile.load(Ordering::Acquire) < self.next && began.elapsed() < PATIENCE {
             std::thread::yield_now();
         }
@@ -238,6 +259,7 @@ fn messages_between_the_long_task_and_the_one_that_was_taken_stay_in_order() {
         let runtime = runtime(Options::default());
         let (output, input) = runtime.stream(StreamSpec { capacity: Some(5), ..StreamSpec::default() });
         let writer = Writer { seen: seen.clone(), output, next: 0, last: 50 };
+        keep_second_awake(&runtime, &seen);
         runtime.spawn(on_first(), First(Some(writer), Some(Reader(seen.clone(), input, 0))));
         assert_eq!(runtime.join().unwrap().failures, []);
         assert_eq!(seen.ran_meanwhile.load(Ordering::Relaxed), 50);
