@@ -475,14 +475,15 @@ impl Tuner<'_> {
         Ok(changed)
     }
 
-    /// Finds the tasks that another user has moved. Tasks that the run itself moves (stolen ones, those behind long
-    /// calls, and replicas) do not count; a user's moves of these are pinned by the command that makes them.
+    /// Finds the tasks that another user has moved, where the run itself moves none: with `exec.steal_after_us` it takes
+    /// tasks from behind any call that is held up, and it steals and moves replicas. A user's moves are also pinned by
+    /// the command that makes them.
     fn see_to_places(&mut self, now: &Sample, surprises: &mut Vec<(String, String)>) {
         self.quiet += 1;
         if self.quiet < QUIET {
             return;
         }
-        let relieves = self.is_on("exec.steal_after_us") && self.has_long_calls;
+        let relieves = self.is_on("exec.steal_after_us");
         let (steals, spreads) = (self.is_on("exec.steal") || relieves, self.is_on("exec.spread"));
         let mut places = HashMap::with_capacity(now.tasks.len());
         self.replicas.clear();
