@@ -153,7 +153,7 @@ const UNSTEADY_MAX: usize = 3;
 const PROGRAM_TIME_MAX: Duration = Duration::from_secs(600);
 
 /// The largest size of the program without symbols.
-const PROGRAM_BYTES_MAX: u64 = 19_900_000;
+const PROGRAM_BYTES_MAX: u64 = 20_000_000;
 
 /// Licences of dependencies that are compatible with a program under MIT or Apache-2.0.
 const LICENCES: &[&str] = &[
