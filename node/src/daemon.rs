@@ -227,7 +227,7 @@ impl Shared {
         }
     }
 
-    /// Closes the connections of machines whose certificates are revoked, here or by a process of this machine.
+    /// Closes the connections of machines with revoked certificates, revoked here or by a process of this machine.
     fn close_revoked(&self) {
         let certificates = self.options.cluster.certificates();
         for machine in self.machines().iter().filter(|machine| certificates.is_revoked(&machine.shown)) {

@@ -15,7 +15,7 @@ const LONG: Duration = Duration::from_secs(30);
 /// A filter with a replica for each value of a tag, on the node of this number.
 const REPLICAS: &str = "net replicas connect [{<n>} -> {<n = n + 1>}] !@ <k>;";
 
-/// A run over all nodes, whose lines are read as they come.
+/// A run over all nodes. The test reads each line that the run writes as soon as it is written.
 struct Run {
     child: Child,
     input: Option<ChildStdin>,

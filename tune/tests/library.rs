@@ -127,8 +127,8 @@ fn the_fragment_size_follows_the_phases() {
     assert!(followed, "no fragments were kept before the last phase of long messages, three times");
 }
 
-/// Sends messages whose size changes every two seconds. Returns whether fragments were kept before messages grew
-/// for the last time.
+/// Sends messages, and changes their size every two seconds. Returns whether the tuner kept a fragment size before
+/// messages grew for the last time.
 fn follows_phases(machine: &Machine) -> bool {
     let sizes = ["100000", "4", "400000", "4", "4000000", "1000"];
     let mut run = machine.run(&[&["2", "0", "0", "0", "0"][..], &sizes].concat());

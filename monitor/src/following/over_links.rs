@@ -83,8 +83,8 @@ impl Inputs {
     }
 }
 
-/// The times from input to output of at most `count` of the inputs of a session whose processes are connected by links;
-/// `None` where no links are. The feed is read again for each process that the inputs pass, one after the other.
+/// The times from input to output in a session of processes with links between them, for at most `count` inputs; `None`
+/// if the session has no links. The feed is read again for each process that the inputs pass, one after the other.
 ///
 /// # Errors
 /// As [`report`](crate::report()).

@@ -513,8 +513,8 @@ pub struct Latency {
     /// Busy time outside the network, in tasks that write input messages or read output messages.
     #[serde(default)]
     pub outside_ns: Option<f64>,
-    /// For a session whose processes are connected by links, in the report of a whole run: the times from input to
-    /// output across the links.
+    /// The times from input to output across links. Null if the session has no links, or if the report does not cover the
+    /// whole run.
     #[serde(default)]
     pub over_links: Option<OverLinks>,
 }

@@ -138,7 +138,7 @@ fn session_row(table: &mut Table, path: &Path) {
     table.row(vec![directory(path), none(), "session".to_owned(), none(), none(), summary], alive);
 }
 
-/// The number of nodes on other machines of whose processes there is no copy yet.
+/// The number of nodes on other machines with processes that have not been copied into the session yet.
 fn uncopied(session: &Path, members: &[Member]) -> usize {
     let is_there = |node: &str| members.iter().any(|member| member.name.ends_with(&format!("@{node}")));
     let states = thalweg_space::copies::states(session);

@@ -72,8 +72,9 @@ pub(crate) fn main(arguments: Arguments, terminal: Terminal) -> Result<(), Failu
     print_result(&arguments.lease.with_time(text), terminal)
 }
 
-/// Makes a change for a person. A task that a person has moved is left alone by tuners, which could not tell this move
-/// from those that the run itself makes. A move under a lease ends by itself.
+/// Makes a change for a person. If the change moves a task, it also pins the task against tuners, because a tuner sees
+/// no difference between this move and one that the run itself makes. A move under a lease ends by itself and pins
+/// nothing.
 pub(crate) fn changed(
     run: &LiveRun,
     name: &str,

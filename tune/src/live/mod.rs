@@ -120,7 +120,7 @@ pub struct Tuned {
     /// The part of one processor that the tuner itself used.
     pub processor: f64,
     /// The workers of all tasks in the mapping that was kept, in the order in which the tasks were made; empty if no
-    /// move was kept. Of tasks that the run itself moves, only those whose moves were kept are among them.
+    /// move was kept. A task that the run itself moves is among them only if the tuner moved it and kept the move.
     pub places: Vec<(String, u64)>,
 }
 
@@ -163,7 +163,6 @@ pub fn tune(
         profile: HashMap::new(),
         places: HashMap::new(),
         replicas: HashSet::new(),
-        has_long_calls: false,
         quiet: 0,
         whole: Whole::default(),
         former: Vec::new(),
@@ -212,8 +211,6 @@ struct Tuner<'r> {
     /// the workers of these tasks, but no longer after a user has moved them.
     in_replicas: HashSet<u64>,
     replicas: HashSet<u64>,
-    /// Whether tasks have calls so long that a worker that waits may take the tasks that are ready behind them.
-    has_long_calls: bool,
     /// The number of windows since the last change.
     quiet: usize,
     /// The workers of all tasks, which are saved with the moves that were kept.
@@ -350,7 +347,6 @@ impl Tuner<'_> {
             self.in_replicas = in_replicas(&self.names);
         }
         let Some(window) = Window::between(from, to, &self.names) else { return Ok(false) };
-        self.has_long_calls = window.tasks.iter().any(|task| task.busy > LONG_CALL_S * task.dispatches);
         let mut changed = self.see_to_pins(to)?;
         let previous =
             self.progress.filter(|&of| self.controller.trial().is_some() || of != Progress::Dispatches);
@@ -375,7 +371,9 @@ impl Tuner<'_> {
             to.tasks.keys().copied().filter(|task| self.controller.is_pinned(&worker_of(*task))).collect();
         let spreads = self.is_on("exec.spread");
         let by_run = |task: u64| spreads && self.replicas.contains(&task);
-        let are_free = self.has_long_calls || self.is_on("exec.steal");
+        // A worker that waits may take the tasks that are ready behind long calls.
+        let has_long_calls = window.tasks.iter().any(|task| task.busy > LONG_CALL_S * task.dispatches);
+        let are_free = has_long_calls || self.is_on("exec.steal");
         self.whole.see(&window, trial.is_some(), are_free, &by_run);
         let propose = || {
             let around = Around { processors: machine, pinned: &|task| pinned.contains(&task) };
