@@ -4,7 +4,10 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
-use thalweg_exec::{In, Mapper, Options, Out, Placement, Runtime, StreamSpec, TaskId, TaskSpec, Workers};
+use thalweg_exec::{
+    Context, In, Mapper, Options, Out, Placement, Ports, Runtime, Stop, StreamSpec, Task, TaskId, TaskSpec,
+    Workers,
+};
 use thalweg_space::reader::{Item, SpaceReader};
 use thalweg_space::{Space, SpaceOptions};
 
@@ -204,10 +207,7 @@ fn results_are_the_same_and_in_order_while_workers_come_and_go() {
 
 #[test]
 fn the_setting_does_it_too_and_events_tell() {
-    let parent = std::env::temp_dir();
-    let name = "thalweg-parking".to_owned();
-    let space =
-        Space::create(SpaceOptions { name, parent: Some(parent), ..SpaceOptions::default() }).unwrap();
+    let space = space("thalweg-parking");
     let reader = SpaceReader::open(space.path()).unwrap();
     let runtime = runtime(Mapper::default(), Some(space.clone()));
     let workers = runtime.workers();
@@ -239,19 +239,100 @@ fn the_setting_does_it_too_and_events_tell() {
         drop(chain);
         assert_eq!(joining.join().unwrap().unwrap().failures, []);
     });
-    let told = |name: &str| {
-        let mut count = 0;
-        let counted = reader.events().poll(usize::MAX, &mut |item| match item {
-            Item::Event(event) => count += usize::from(&*event.kind.name == name),
-            Item::Gap { lost, .. } => panic!("{lost} events lost"),
-        });
-        counted.unwrap();
-        count
-    };
+    let told = |name: &str| events(&reader, name);
     assert_eq!(told("exec.worker_started"), 2, "two were never needed");
     assert_eq!((told("exec.worker_parked"), told("exec.worker_unparked")), (2, 1));
     assert_eq!(told("exec.setting_adopted"), 4);
     std::fs::remove_dir_all(space.path()).unwrap();
+}
+
+/// Makes a task for each message; each of these tasks sends the number of its worker.
+struct Maker {
+    input: In<u64>,
+    places: mpsc::Sender<usize>,
+}
+
+/// Sends the number of its worker, and ends.
+struct Made(mpsc::Sender<usize>);
+
+impl Task for Maker {
+    fn attach(&mut self, ports: &mut Ports<'_>) {
+        ports.input(&mut self.input);
+    }
+    fn run(&mut self, cx: &mut Context<'_>) -> Stop {
+        while self.input.pop(cx).is_some() {
+            cx.spawn(TaskSpec::default(), Made(self.places.clone()));
+        }
+        if self.input.ended() { Stop::Ended } else { Stop::InputEmpty }
+    }
+}
+
+impl Task for Made {
+    fn run(&mut self, _cx: &mut Context<'_>) -> Stop {
+        self.0.send(this_worker()).unwrap();
+        Stop::Ended
+    }
+}
+
+#[test]
+fn the_mapper_is_a_setting_for_what_is_made_next() {
+    let space = space("thalweg-mapper");
+    let reader = SpaceReader::open(space.path()).unwrap();
+    let runtime = Runtime::new(Options {
+        workers: 2,
+        workers_max: 2,
+        mapper: Mapper::RoundRobin,
+        space: Some(space.clone()),
+        // No task leaves the worker on which it was placed, however late a busy machine lets it run.
+        steal_after_us: 0,
+        ..Options::default()
+    })
+    .unwrap();
+    let (mut first, input) = runtime.stream(StreamSpec::default());
+    let (places, placed) = mpsc::channel();
+    runtime.spawn(TaskSpec { place: Placement::on_worker(0), ..TaskSpec::default() }, Maker { input, places });
+    let (to, messages) = mpsc::channel::<u64>();
+    runtime.spawn_blocking(TaskSpec::default(), move |task| {
+        for message in messages {
+            task.feed(&mut first, message).unwrap();
+            task.flush();
+        }
+    });
+    runtime.start();
+    let made = |count: u64| -> Vec<usize> {
+        (0..count).for_each(|message| to.send(message).unwrap());
+        let mut places: Vec<usize> = (0..count).map(|_| placed.recv_timeout(PATIENCE).unwrap()).collect();
+        places.sort_unstable();
+        places
+    };
+    assert_eq!(made(8), [0, 0, 0, 0, 1, 1, 1, 1]);
+    reader.set("exec.mapper", 0).unwrap();
+    assert_eq!(made(8), [0; 8], "a block on its maker's worker");
+    assert_eq!(made(8), [1; 8], "the next block on the next worker");
+    reader.set("exec.mapper", 1).unwrap();
+    assert_eq!(made(8), [0, 0, 0, 0, 1, 1, 1, 1]);
+    let refused = reader.set("exec.mapper", 2).unwrap_err().to_string();
+    assert!(refused.contains("exec.mapper"), "{refused}");
+    drop(to);
+    assert_eq!(runtime.join().unwrap().failures, []);
+    assert_eq!(events(&reader, "exec.setting_adopted"), 2);
+    std::fs::remove_dir_all(space.path()).unwrap();
+}
+
+fn space(name: &str) -> Space {
+    let parent = Some(std::env::temp_dir());
+    Space::create(SpaceOptions { name: name.to_owned(), parent, ..SpaceOptions::default() }).unwrap()
+}
+
+/// How many events of a kind the run has recorded.
+fn events(reader: &SpaceReader, name: &str) -> usize {
+    let mut count = 0;
+    let counted = reader.events().poll(usize::MAX, &mut |item| match item {
+        Item::Event(event) => count += usize::from(&*event.kind.name == name),
+        Item::Gap { lost, .. } => panic!("{lost} events lost"),
+    });
+    counted.unwrap();
+    count
 }
 
 #[test]

@@ -339,16 +339,33 @@ fn saved_places_of_tasks_with_one_name_hold() {
     saved_places_hold("[{<n>} -> {<n = n + 1>}] * {<n>} if <n > 1>", &wanted);
 }
 
+#[test]
+fn a_saved_mapper_places_from_the_start() {
+    let filters: Vec<String> = (1..=4).map(|n| format!("[{{<n>}} -> {{<n = n + {n}>}}]")).collect();
+    let placed = |mapper: &str, places: [u64; 4]| {
+        let names = ["filter", "filter#2", "filter#3", "filter#4"];
+        let wanted: Vec<(&str, u64)> = names.into_iter().zip(places).collect();
+        places_hold(&filters.join(" .. "), &format!("exec.mapper = {mapper}\nexec.workers = 2\n"), &wanted);
+    };
+    placed("1", [0, 1, 0, 1]);
+    placed("contiguous", [0, 0, 1, 1]);
+}
+
 /// A run of the network starts on the saved workers, and stays there.
 fn saved_places_hold(network: &str, wanted: &[(&str, u64)]) {
+    let places = wanted.iter().map(|(name, worker)| format!("task/three/{name}.worker = {worker}\n"));
+    places_hold(network, &format!("exec.workers = 2\n{}", places.collect::<String>()), wanted);
+}
+
+/// A run of the network with these saved settings starts on the wanted workers, and stays there.
+fn places_hold(network: &str, saved: &str, wanted: &[(&str, u64)]) {
     let folder = tempfile::tempdir().unwrap();
     let net = folder.path().join("three.snet");
     fs::write(&net, format!("net three connect {network};")).unwrap();
     let (settings, space) = (folder.path().join("saved.settings"), folder.path().join("space"));
     let wanted: BTreeMap<String, u64> =
         wanted.iter().map(|(name, worker)| (format!("three/{name}"), *worker)).collect();
-    let places = wanted.iter().map(|(name, worker)| format!("task/{name}.worker = {worker}\n"));
-    fs::write(&settings, format!("exec.workers = 2\n{}", places.collect::<String>())).unwrap();
+    fs::write(&settings, saved).unwrap();
     let mut run = thalweg(&["run", "--workers", "1", "--workers-max", "2", "--mapper", "round-robin"])
         .arg(&net)
         .arg("--settings")

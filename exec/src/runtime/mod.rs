@@ -226,7 +226,7 @@ impl Runtime {
         }
         // SAFETY: each `Handed` holds a reference that keeps its task alive.
         let specs: Vec<TaskSpec> = tasks.iter().map(|task| unsafe { task.0.as_ref() }.spec()).collect();
-        let places = lock(&self.shared.mapping.placing).cut(&specs);
+        let places = self.shared.placing().cut(&specs);
         places.into_iter().map(|place| place as u32).collect()
     }
 

@@ -27,7 +27,7 @@ use crate::ring::{Holder, NOBODY};
 use crate::shared::Shared;
 use crate::shared::letters::{Answering, Asked};
 use crate::shared::spread::Sample;
-use crate::sync::{AtomicU32, Ordering, lock};
+use crate::sync::{AtomicU32, Ordering};
 use crate::task::cell::{State, TaskCell};
 use crate::task::inbox::{Inbox, Pushed};
 use crate::task::placement::Placement;
@@ -344,7 +344,7 @@ impl Core {
     pub(crate) fn send_on(&mut self, task: NonNull<TaskCell>) {
         // SAFETY: the task is one of the worker's live tasks.
         let spec = unsafe { task.as_ref() }.spec();
-        let place = lock(&self.shared.mapping.placing).instead_of(self.worker as usize, &spec);
+        let place = self.shared.placing().instead_of(self.worker as usize, &spec);
         self.give(task, place as u32);
     }
 

@@ -81,7 +81,7 @@ impl Census {
         let mut tasks = std::mem::take(&mut *lock(&self.tasks));
         tasks.sort_unstable_by_key(|(task, ..)| *task);
         let specs: Vec<TaskSpec> = tasks.iter().map(|(_, spec, _)| *spec).collect();
-        let places = lock(&shared.mapping.placing).cut_anew(&specs);
+        let places = shared.placing().cut_anew(&specs);
         let mut of_replica = HashMap::new();
         let together = |((task, _, replica), place): (&(TaskId, TaskSpec, Option<u32>), usize)| {
             // All tasks of a replica go to the worker to which the first of them goes.
@@ -143,7 +143,7 @@ impl Shared {
         let started = self.start_workers(&mut threads, count);
         let (old, new) = (self.taking_part(), count.min(threads.len()));
         if old != new {
-            lock(&self.mapping.placing).set_workers(new);
+            self.placing().set_workers(new);
             self.crew.taking_part.store(new, Ordering::Release);
             // An error means that the space was removed, so no observer reads the value.
             let _ = self.tuning.settings.workers.show(new as u64);

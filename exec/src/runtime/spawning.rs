@@ -109,7 +109,11 @@ impl Core {
         }
         let worker = match spec.together.filter(|_| spec.place == Placement::ANYWHERE) {
             Some(replica) => replica.worker as usize,
-            None => shared.mapping.place(&spec, creator.component.0, (here, shared.taking_part())),
+            None => {
+                // SAFETY: this is the thread's own core; the reference ends with the statement.
+                let choice = shared.tuning.mapper(&mut unsafe { &mut *core.as_ptr() }.telemetry);
+                shared.mapping.place(&spec, creator.component.0, (here, shared.taking_part()), choice)
+            }
         };
         let mut task = shared.new_task(spec, body.methods(), false);
         if let Some(replica) = spread::joins(&spec, creator, worker == here) {

@@ -36,6 +36,31 @@ impl Default for Mapper {
     }
 }
 
+impl Mapper {
+    /// The values that the setting `exec.mapper` has in a run that begins with this mapper. The first two can be
+    /// chosen in every run; the third one, if there is one, is the mapper with which the run begins.
+    pub(crate) fn choices(&self) -> &'static [&'static str] {
+        match self {
+            Mapper::Contiguous { .. } | Mapper::RoundRobin => &["contiguous", "round-robin"],
+            Mapper::LeastLoaded => &["contiguous", "round-robin", "least-loaded"],
+            Mapper::User(_) => &["contiguous", "round-robin", "custom"],
+        }
+    }
+
+    /// The value of the setting `exec.mapper` that stands for this mapper in a run that begins with it.
+    pub(crate) fn choice(&self) -> u64 {
+        match self {
+            Mapper::Contiguous { .. } => CONTIGUOUS,
+            Mapper::RoundRobin => ROUND_ROBIN,
+            Mapper::LeastLoaded | Mapper::User(_) => ROUND_ROBIN + 1,
+        }
+    }
+}
+
+/// Values of the setting `exec.mapper` that every run has.
+pub(crate) const CONTIGUOUS: u64 = 0;
+const ROUND_ROBIN: u64 = 1;
+
 impl std::fmt::Debug for Mapper {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
@@ -50,11 +75,14 @@ impl std::fmt::Debug for Mapper {
 /// A mapper and its state, whose size depends on the numbers of kinds of task and of workers and not on the
 /// number of tasks.
 pub(crate) struct Placing {
+    /// The mapper with which the run began.
+    given: Mapper,
+    /// The mapper that places tasks now.
     mapper: Mapper,
     workers: usize,
     next: usize,
     placed: HashMap<(u64, u64), Vec<usize>, BuildHasherDefault<OfKind>>,
-    /// The weight of each worker's live tasks (for [`Mapper::LeastLoaded`] only).
+    /// The weight of each worker's live tasks, if the run began with [`Mapper::LeastLoaded`].
     loads: Vec<u64>,
 }
 
@@ -90,7 +118,28 @@ fn weight(spec: &TaskSpec) -> u64 {
 impl Placing {
     /// A mapper for `workers` workers at first, and for at most `most` workers later.
     pub(crate) fn new(mapper: Mapper, workers: usize, most: usize) -> Placing {
-        Placing { mapper, workers, next: 0, placed: HashMap::default(), loads: vec![0; most] }
+        let given = mapper.clone();
+        Placing { given, mapper, workers, next: 0, placed: HashMap::default(), loads: vec![0; most] }
+    }
+
+    /// Lets another mapper place tasks from now on: the one with this value of the setting `exec.mapper`.
+    pub(crate) fn choose(&mut self, choice: u64) {
+        let is_present = match choice {
+            CONTIGUOUS => matches!(self.mapper, Mapper::Contiguous { .. }),
+            ROUND_ROBIN => matches!(self.mapper, Mapper::RoundRobin),
+            _ => !matches!(self.mapper, Mapper::Contiguous { .. } | Mapper::RoundRobin),
+        };
+        if is_present {
+            return;
+        }
+        self.mapper = match (choice, &self.given) {
+            (CONTIGUOUS, Mapper::Contiguous { block }) => Mapper::Contiguous { block: *block },
+            (CONTIGUOUS, _) => Mapper::default(),
+            (ROUND_ROBIN, _) => Mapper::RoundRobin,
+            (_, given) => given.clone(),
+        };
+        self.next = 0;
+        self.placed.clear();
     }
 
     /// Sets how many workers take part from now on.
@@ -103,15 +152,24 @@ impl Placing {
     /// The worker of a task created while running, by a task of component `creator` on worker `here`.
     pub(crate) fn place(&mut self, spec: &TaskSpec, creator: u64, here: usize) -> usize {
         let chosen = spec.place.worker.map(|worker| worker % self.workers);
-        match &self.mapper {
-            Mapper::LeastLoaded => self.least_loaded(spec, chosen, here),
+        let worker = match &self.mapper {
             _ if chosen.is_some() => chosen.unwrap_or_default(),
+            Mapper::LeastLoaded => self.least_loaded(here),
             Mapper::User(choose) => choose(spec) % self.workers,
             Mapper::RoundRobin => self.one_after_another(),
             Mapper::Contiguous { block } => {
                 let block = (*block).max(1);
                 self.in_blocks((spec.component.0, creator), here, block)
             }
+        };
+        self.placed_on(worker, spec);
+        worker
+    }
+
+    /// Counts a task's weight, if this run may place tasks by weight.
+    fn placed_on(&mut self, worker: usize, spec: &TaskSpec) {
+        if matches!(self.given, Mapper::LeastLoaded) {
+            self.loads[worker] += weight(spec);
         }
     }
 
@@ -126,15 +184,18 @@ impl Placing {
         let mut before = 0;
         let mut places = Vec::with_capacity(specs.len());
         for spec in specs {
-            if let Some(place) = spec.place.worker {
-                places.push(place % self.workers);
-                continue;
-            }
-            // A task belongs to the piece that contains the middle of its weight.
-            let middle = 2 * before + weight(spec);
-            let piece = (u128::from(middle) * self.workers as u128 / (2 * u128::from(total))) as usize;
-            places.push(piece.min(self.workers - 1));
-            before += weight(spec);
+            let place = match spec.place.worker {
+                Some(place) => place % self.workers,
+                None => {
+                    // A task belongs to the piece that contains the middle of its weight.
+                    let middle = 2 * before + weight(spec);
+                    before += weight(spec);
+                    let piece = u128::from(middle) * self.workers as u128 / (2 * u128::from(total));
+                    (piece as usize).min(self.workers - 1)
+                }
+            };
+            places.push(place);
+            self.placed_on(place, spec);
         }
         places
     }
@@ -167,11 +228,8 @@ impl Placing {
         places
     }
 
-    fn least_loaded(&mut self, spec: &TaskSpec, chosen: Option<usize>, here: usize) -> usize {
-        let least = || (0..self.workers).min_by_key(|&worker| (self.loads[worker], worker != here));
-        let worker = chosen.or_else(least).unwrap_or_default();
-        self.loads[worker] += weight(spec);
-        worker
+    fn least_loaded(&self, here: usize) -> usize {
+        (0..self.workers).min_by_key(|&worker| (self.loads[worker], worker != here)).unwrap_or_default()
     }
 
     /// Notes that a task that this mapper placed has ended on `worker`.
@@ -256,6 +314,30 @@ mod tests {
             "where its specification puts it"
         );
         assert_eq!(placing.place(&of_weight(1), 0, 1), 0);
+    }
+
+    #[test]
+    fn the_mapper_changes_while_tasks_live() {
+        let of_weight = |weight| TaskSpec { weight, ..TaskSpec::default() };
+        let mut placing = Placing::new(Mapper::LeastLoaded, 2, 2);
+        assert_eq!(placing.place(&of_weight(9), 0, 0), 0);
+        placing.choose(ROUND_ROBIN);
+        assert_eq!([(); 4].map(|()| placing.place(&of_weight(1), 0, 0)), [0, 1, 0, 1]);
+        placing.choose(CONTIGUOUS);
+        assert_eq!([(); 9].map(|()| placing.place(&of_weight(1), 0, 1)), [1, 1, 1, 1, 1, 1, 1, 1, 0]);
+        placing.choose(ROUND_ROBIN + 1);
+        // Worker 0 has 9 + 2 + 1, worker 1 has 2 + 8: the weights were counted under each mapper.
+        assert_eq!([(); 3].map(|()| placing.place(&of_weight(1), 0, 0)), [1, 1, 0]);
+
+        let mut own = Placing::new(Mapper::User(Arc::new(|_| 1)), 2, 2);
+        own.choose(ROUND_ROBIN);
+        assert_eq!([(); 3].map(|()| own.place(&of_weight(1), 0, 0)), [0, 1, 0]);
+        own.choose(ROUND_ROBIN + 1);
+        assert_eq!([(); 3].map(|()| own.place(&of_weight(1), 0, 0)), [1, 1, 1]);
+        let mut blocks = Placing::new(Mapper::Contiguous { block: 1 }, 2, 2);
+        blocks.choose(ROUND_ROBIN);
+        blocks.choose(CONTIGUOUS);
+        assert_eq!([(); 3].map(|()| blocks.place(&of_weight(1), 0, 0)), [0, 1, 1], "blocks of one, as at first");
     }
 
     #[test]

@@ -32,12 +32,20 @@ impl Mapping {
     }
 
     /// The worker, of the `workers` that take part, for a task created during the run by a task of component
-    /// `creator` on worker `here`.
-    pub(crate) fn place(&self, spec: &TaskSpec, creator: u64, (here, workers): (usize, usize)) -> usize {
+    /// `creator` on worker `here`. `choice` is the value of the setting `exec.mapper`.
+    pub(crate) fn place(
+        &self,
+        spec: &TaskSpec,
+        creator: u64,
+        (here, workers): (usize, usize),
+        choice: u64,
+    ) -> usize {
         if workers == 1 && !self.places && !self.weighs {
             return 0;
         }
-        lock(&self.placing).place(spec, creator, here)
+        let mut placing = lock(&self.placing);
+        placing.choose(choice);
+        placing.place(spec, creator, here)
     }
 
     /// Notes for the mapper that a task has ended.

@@ -13,7 +13,7 @@ pub(crate) mod tuning;
 
 use std::ptr::NonNull;
 use std::sync::Arc;
-use std::sync::Mutex;
+use std::sync::{Mutex, MutexGuard};
 use std::sync::atomic::AtomicU64;
 use std::thread::JoinHandle;
 
@@ -25,13 +25,13 @@ use crate::fault::Fault;
 use crate::ring::tokens::Tokens;
 use crate::shared::ends::Ends;
 use crate::shared::letters::{Asked, Post};
-use crate::shared::mapper::Mapper;
+use crate::shared::mapper::{Mapper, Placing};
 use crate::shared::mapping::Mapping;
 use crate::shared::options::Options;
 use crate::shared::own_threads::OwnThreads;
 use crate::shared::spread::Spreading;
 use crate::shared::tuning::Tuning;
-use crate::sync::{AtomicBool, AtomicUsize, Ordering};
+use crate::sync::{AtomicBool, AtomicUsize, Ordering, lock};
 use crate::task::body::Methods;
 use crate::task::cell::{Kind, TaskCell};
 use crate::task::home::Home;
@@ -99,7 +99,8 @@ impl Shared {
         let most = options.workers.max(options.workers_max);
         let home = Home::new(most, options.space.clone(), options.accounts)?;
         let clock = *home.board.clock();
-        let may_spread = !options.thread_per_task && matches!(options.mapper, Mapper::Contiguous { .. });
+        let may_spread = !options.thread_per_task
+            && matches!(options.mapper, Mapper::Contiguous { .. } | Mapper::RoundRobin);
         Ok(Arc::new(Shared {
             home: Arc::new(home),
             clock,
@@ -151,6 +152,13 @@ impl Shared {
         // mapper reads it.
         let kind = Kind { blocking, is_shown, keeps_spec: self.mapping.places };
         TaskCell::new(self.home.clone(), self.ends.task_made(), spec, methods.empty(), kind)
+    }
+
+    /// The mapper, after it has adopted the setting `exec.mapper`.
+    pub(crate) fn placing(&self) -> MutexGuard<'_, Placing> {
+        let mut placing = lock(&self.mapping.placing);
+        placing.choose(self.tuning.mapper_now());
+        placing
     }
 
     /// Counts a task as ended, after its end was recorded in the space.

@@ -110,6 +110,9 @@ pub(crate) fn settings(options: &Options) -> Result<Settings, Error> {
     specs.capacity.default = options.capacity as u64;
     specs.unfinished.default = options.unfinished;
     specs.order.default = options.order as u64;
+    specs.mapper.choices = options.mapper.choices();
+    specs.mapper.max = specs.mapper.choices.len() as u64 - 1;
+    specs.mapper.default = options.mapper.choice();
     specs.steal.default = u64::from(options.steal);
     specs.steal_after_us.default = options.steal_after_us;
     specs.spread.default = u64::from(options.spread);

@@ -73,6 +73,9 @@ thalweg_space::settings! {
         },
         /// Which ready task a worker takes next: the first, or the one with most messages to read and fewest unread behind it
         order: { name: "exec.order", choices: &Order::NAMES, adoption: Adoption::NextDispatch },
+        /// How the worker of a task that is made is chosen: neighbours together, workers in turn, or the way the
+        /// run began with
+        mapper: { name: "exec.mapper", choices: &["contiguous", "round-robin"], adoption: Adoption::NextMade },
         /// Whether workers without work get tasks of busy workers
         steal: SWITCH { name: "exec.steal", adoption: Adoption::NextDispatch },
         /// After how long inside one call of a box a worker's other tasks that are ready go to a worker that has

@@ -4,6 +4,7 @@
 use thalweg_space::{Changes, Clock, Space, Tunable};
 
 use crate::error::Error;
+use crate::shared::mapper;
 use crate::shared::options::{self, Options};
 use crate::shared::settings::{Order, Settings};
 use crate::task::spec::TaskId;
@@ -77,9 +78,21 @@ impl Tuning {
         self.clock.ns_to_ticks(self.adopt(&self.settings.steal_after_us, telemetry) * 1000)
     }
 
-    /// Whether replicas are spread now. Reading this records no event.
+    /// The mapper that places tasks now, as a value of the setting `exec.mapper`.
+    pub(crate) fn mapper(&self, telemetry: &mut Telemetry) -> u64 {
+        self.adopt(&self.settings.mapper, telemetry)
+    }
+
+    /// The present mapper. This call records no event.
+    pub(crate) fn mapper_now(&self) -> u64 {
+        self.settings.mapper.load()
+    }
+
+    /// Whether replicas are spread now: only where neighbours are kept together, and no worker steals. Reading
+    /// this records no event.
     pub(crate) fn spreads(&self) -> bool {
-        self.settings.spread.load() != 0 && self.settings.steal.load() == 0
+        let Settings { spread, steal, mapper, .. } = &self.settings;
+        spread.load() != 0 && steal.load() == 0 && mapper.load() == mapper::CONTIGUOUS
     }
 
     /// Whether replicas are spread now; the first thread to see a change records it.
