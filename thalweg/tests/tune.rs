@@ -365,7 +365,8 @@ fn places_hold(network: &str, saved: &str, wanted: &[(&str, u64)]) {
     let (settings, space) = (folder.path().join("saved.settings"), folder.path().join("space"));
     let wanted: BTreeMap<String, u64> =
         wanted.iter().map(|(name, worker)| (format!("three/{name}"), *worker)).collect();
-    fs::write(&settings, saved).unwrap();
+    // Until its move is made, a task may be taken from behind a long call, which a busy machine causes.
+    fs::write(&settings, format!("exec.steal_after_us = 0\n{saved}")).unwrap();
     let mut run = thalweg(&["run", "--workers", "1", "--workers-max", "2", "--mapper", "round-robin"])
         .arg(&net)
         .arg("--settings")

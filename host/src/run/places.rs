@@ -46,10 +46,13 @@ impl Placing {
                 // If the space cannot be read any more, the run is ending.
                 let Ok(found) = found(&reader, &left) else { return };
                 for (task, name) in found {
-                    let Some(worker) = left.remove(&name) else { continue };
+                    let Some(&worker) = left.get(&name) else { continue };
                     let moving = mover.move_task(TaskId(task), Placement::on_worker(worker));
-                    // The task may have ended meanwhile.
-                    let _ = moving.and_then(|moving| moving.wait(MOVE_MAX));
+                    // A move fails if the task has ended, or if no worker has received it yet. In the second case
+                    // the next look finds it again.
+                    if moving.and_then(|moving| moving.wait(MOVE_MAX)).is_ok() {
+                        left.remove(&name);
+                    }
                 }
                 thread::park_timeout(LOOK_EVERY);
             }

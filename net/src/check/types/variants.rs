@@ -258,12 +258,7 @@ impl Types<'_> {
             && let Some(set) = search.open.pop()
         {
             let has = Rc::new(set);
-            match &node.kind {
-                NodeKind::Serial(parts) => self.complete(parts, &has, search),
-                NodeKind::Star { body, exits, .. } => self.widen(node, body, exits, &has, search),
-                NodeKind::Feedback { body, backs } => self.widen(node, body, backs, &has, search),
-                _ => {}
-            }
+            self.extend(node, &has, search);
             let Some(way) = self.way(node, &has) else { continue };
             if *way.asked() == *has {
                 search.found.insert(Rc::unwrap_or_clone(has));
@@ -271,6 +266,36 @@ impl Types<'_> {
                 search.try_later(way.asked().clone());
             }
         }
+    }
+
+    /// Sends a set of labels through a component to find larger sets to try, with which a record gets through or
+    /// goes another way. A larger set may be no variant of a part, because what follows or encloses the part
+    /// requires some of its labels; so parts are entered, too.
+    fn extend(&mut self, node: &Node, has: &Rc<Set>, search: &mut Search) {
+        match &node.kind {
+            NodeKind::Serial(parts) => self.complete(parts, has, search),
+            NodeKind::Star { body, exits, .. } => self.widen(node, body, exits, has, search),
+            NodeKind::Feedback { body, backs } => self.widen(node, body, backs, has, search),
+            NodeKind::Split { body, .. } | NodeKind::Place { body, .. } => self.extend(body, has, search),
+            NodeKind::Parallel { branches, .. } => {
+                if let Some((branch, _)) = self.chosen(branches, has) {
+                    self.extend(&branches[branch], has, search);
+                }
+            }
+            NodeKind::Net(net) if *net != HOLE && self.border(*net).is_none() => {
+                let body = self.take_body(net.0 as usize);
+                self.extend(&body, has, search);
+                self.resolved.nets[net.0 as usize].body = body;
+            }
+            _ => {}
+        }
+    }
+
+    /// The labels that a record lacks to get through a component, as far as they are found inside of it.
+    fn lacks(&mut self, node: &Node, flow: &Flow) -> Vec<Set> {
+        let mut search = Search { left: FURTHER_TRIES_MAX, ..Search::default() };
+        self.extend(node, &flow.has, &mut search);
+        search.open.iter().filter_map(|set| flow.missing(set)).collect()
     }
 
     /// Collects the labels that a record lacks to match other variants at any place on its way, also deep
@@ -337,7 +362,9 @@ impl Types<'_> {
                     let surely = surely && !way.has_guards();
                     next.extend(way.outs().map(|out| (flow.then(out), surely)));
                 } else if surely {
-                    let Some(missing) = wanted.first() else { return };
+                    let inside = self.lacks(part, &flow);
+                    inside.iter().for_each(|missing| search.try_with(&set, missing));
+                    let Some(missing) = wanted.first().or(inside.first()) else { return };
                     add(&mut set, missing);
                     let others = waiting.iter_mut().chain(&mut next);
                     others.for_each(|(other, _)| *other = other.with(missing));
