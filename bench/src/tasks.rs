@@ -80,13 +80,14 @@ fn runtime(workers: usize, mode: Option<Mode>) -> Result<(Runtime, Option<PathBu
     Ok((Runtime::new(options).map_err(|error| error.to_string())?, path))
 }
 
-/// The memory in use: allocated and not freed, plus the files of the space.
+/// The memory in use: allocated and not freed, slabs that do not come from the allocator, and the files of
+/// the space.
 fn bytes_in_use(space: Option<&Path>) -> u64 {
     // SAFETY: the call only reads the allocator's own counts.
     let allocated = unsafe { libc::mallinfo2() };
     let files = space.and_then(|path| std::fs::read_dir(path).ok()).into_iter().flatten().flatten();
     let blocks = files.filter_map(|file| file.metadata().ok()).map(|file| file.blocks() * 512).sum::<u64>();
-    (allocated.uordblks + allocated.hblkhd) as u64 + blocks
+    (allocated.uordblks + allocated.hblkhd + thalweg_exec::region_bytes()) as u64 + blocks
 }
 
 /// Creates the tasks of a chain, one after the other, and waits until each has run and waits for its input.

@@ -1,5 +1,5 @@
-//! Measures the memory of tasks that live at once, each with a stream: a chain of tasks that all wait. Prints the
-//! bytes a task, allocated and in the files of the space.
+//! Measures the memory of tasks that live at once, each with a stream: a chain of tasks that all wait.
+//! Prints the bytes a task, allocated and in the files of the space.
 //!
 //! usage: waiting TASKS none|off|metrics|full
 #![allow(clippy::print_stdout)]
@@ -71,13 +71,14 @@ impl Task for Make {
     }
 }
 
-/// The memory in use: allocated and not freed, plus the files of the space.
+/// The memory in use: allocated and not freed, slabs that do not come from the allocator, and the files of
+/// the space.
 fn bytes_in_use(space: Option<&Path>) -> u64 {
     // SAFETY: the call only reads the allocator's own counts.
     let allocated = unsafe { libc::mallinfo2() };
     let files = space.and_then(|path| std::fs::read_dir(path).ok()).into_iter().flatten().flatten();
     let blocks = files.filter_map(|file| file.metadata().ok()).map(|file| file.blocks() * 512).sum::<u64>();
-    (allocated.uordblks + allocated.hblkhd) as u64 + blocks
+    (allocated.uordblks + allocated.hblkhd + thalweg_exec::region_bytes()) as u64 + blocks
 }
 
 fn main() {

@@ -96,6 +96,7 @@ pub use shared::mapper::Mapper;
 pub use shared::options::Options;
 pub use shared::settings::{Order, Settings};
 pub use shared::spread::Spread;
+pub use slab::region_bytes;
 pub use stop::Stop;
 pub use task::context::{Context, HandedOn, PassesTo, Ports, Progress, Task};
 pub use task::placement::Placement;

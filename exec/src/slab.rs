@@ -1,18 +1,22 @@
 //! The memory of tasks and streams: blocks of few hundred bytes, cut from *slabs*.
 //!
-//! A slab is 16 KiB of memory with blocks of one size. It belongs to the thread that made it: a worker has a
-//! pool of slabs for each size, and threads that are no workers share a pool behind a lock. The pool's thread
-//! takes a block, and gives one back, in a few instructions without any atomic operation that writes. Any
-//! other thread *returns* a block to the slab that it came from. The slab's thread takes returned blocks when the
-//! slab has no other free block. A slab without blocks in use goes back to the allocator.
+//! A slab is 16 KiB of memory with blocks of one size. It belongs to the thread that made it: a worker has
+//! a pool of slabs for each size, and threads that are no workers share a pool behind a lock. The pool's
+//! thread takes a block, and gives one back, in a few instructions without any atomic operation that
+//! writes. Any other thread *returns* a block to the slab that it came from. The slab's thread takes
+//! returned blocks when the slab has no other free block. A slab without blocks in use goes back to the
+//! allocator, or to the *region* that it came from: when the process has many slabs, further ones come from
+//! pieces of 2 MiB (`region`).
 //!
 //! When a worker ends, blocks of its slabs may still be in use. The slabs are then *left*: the thread that
-//! returns the last block of such a slab gives the slab back to the allocator.
+//! returns the last block of such a slab gives the slab back.
 //!
 //! Under loom each block comes from the allocator; a model runs the protocol of returned blocks by itself.
 
 #[cfg(not(loom))]
 mod pool;
+#[cfg(not(loom))]
+mod region;
 #[cfg(any(test, not(loom)))]
 mod returned;
 
@@ -36,6 +40,15 @@ impl Keeps {
 
 #[cfg(loom)]
 pub(crate) fn trim() {}
+
+/// The bytes of tasks and streams for which the process has memory from the system itself, and which the
+/// allocator's own counts therefore do not show: see `exec/DESIGN.md`.
+pub fn region_bytes() -> usize {
+    #[cfg(not(loom))]
+    return region::bytes();
+    #[cfg(loom)]
+    0
+}
 
 /// The unit of sizes of blocks, and the alignment of blocks, in bytes.
 pub(crate) const UNIT: usize = 8;

@@ -419,6 +419,7 @@ fn gives_all_back(what: &str, work: impl FnOnce()) {
     work();
     let left = HELD.load(Ordering::Relaxed) - before;
     assert_eq!(left, 0, "bytes that were not given back: {what}");
+    assert_eq!(thalweg_exec::region_bytes(), 0, "slabs that were not given back: {what}");
 }
 
 /// Makes a data race that ThreadSanitizer has to find, which shows that it would find real races.

@@ -78,7 +78,7 @@ impl Core {
         let out = catch_unwind(AssertUnwindSafe(|| unsafe { cell.body_passes_to(next) })).ok()??;
         // SAFETY: the task has the writing end of this stream, which keeps the stream alive.
         let next = unsafe { out.as_ref() };
-        let is_fit = next.messages.of == ring.messages.of
+        let is_fit = (std::ptr::eq(next.messages, ring.messages) || next.messages.of == ring.messages.of)
             && next.writing.task.load(Ordering::Relaxed) == task.as_ptr()
             && next.reading.reader_gone.load(Ordering::Acquire) == 0;
         is_fit.then_some(Passer { task, out })
@@ -113,8 +113,8 @@ impl Core {
     /// Lets tasks work on messages one after the other, as long as each hands some on to a waiting task.
     fn pass_on(core: NonNull<Core>, handed: Handed) {
         let (mut handed, mut parts, mut left_over) = (handed, PARTS_MAX, Vec::new());
-        while let Some(next) = Core::let_pass(core, &handed, (&mut parts, &mut left_over)) {
-            handed = next;
+        while let Some((count, to)) = Core::let_pass(core, &handed, (&mut parts, &mut left_over)) {
+            (handed.count, handed.stream, handed.to) = (count, handed.to.out, to);
         }
         for task in left_over {
             // SAFETY: this is the thread's own core; no user's code runs while it is borrowed, and ready tasks are
@@ -124,32 +124,31 @@ impl Core {
     }
 
     /// Dispatches the task that messages were handed on to, and subtracts its work from `parts_left`; returns
-    /// the messages that it hands on in turn, if parts are left. A task with messages left is ready, and put on
+    /// how many of the messages it hands on in turn, and to which task, if parts are left. A task with messages left is ready, and put on
     /// the list `left_over`: it must not go to another worker before the tasks behind it are done, because this
     /// thread writes what they leave to its output.
+    #[inline(always)]
     fn let_pass(
         core: NonNull<Core>,
         handed: &Handed,
         (parts_left, left_over): (&mut u64, &mut Vec<NonNull<TaskCell>>),
-    ) -> Option<Handed> {
+    ) -> Option<(usize, Passer)> {
         let Passer { task, out } = handed.to;
         // SAFETY: the task sleeps on this thread and has an end of both streams, so the task and the streams
         // stay alive.
         let (cell, from, to) = unsafe { (task.as_ref(), handed.stream.as_ref(), out.as_ref()) };
-        let budget = {
-            // SAFETY: this is the thread's own core; the reference ends before a user's code runs.
-            let core = unsafe { &mut *core.as_ptr() };
-            // SAFETY: this is the thread's own core; the reference ends before a user's code runs.
-            core.task = unsafe { Current::of(task) };
-            core.telemetry.task_woken(cell, Cause::Input, from.id);
-            core.telemetry.dispatch_begins(cell);
-            cell.state.set(State::Running);
-            core.begin_budget(cell)
-        };
+        // SAFETY: this is the thread's own core; the reference ends before a user's code runs.
+        let own = unsafe { &mut *core.as_ptr() };
+        // SAFETY: the task stays alive as long as its dispatch lasts.
+        own.task = unsafe { Current::of(task) };
+        own.telemetry.task_woken(cell, Cause::Input, from.id);
+        own.telemetry.dispatch_begins(cell);
+        cell.state.set(State::Running);
+        let measures = own.telemetry.measures();
+        let budget = own.begin_budget(cell);
         *parts_left =
             parts_left.saturating_sub(1 + cell.pace.get().parts_of_quantum(handed.count, PARTS_MAX));
-        // SAFETY: this is the thread's own core; the reference ends before a user's code runs.
-        let awaits = if *parts_left > 0 { unsafe { core.as_ref() }.waiting_reader(to) } else { None };
+        let awaits = if *parts_left > 0 { own.waiting_reader(to) } else { None };
         let room = if awaits.is_some() { to.capacity() as usize } else { (to.messages.room)(to) };
         let most = handed.count.min(room).min(budget.messages);
         let worked = if most == 0 { Ok(0) } else { Core::work_on(core, cell, handed, most) };
@@ -158,11 +157,11 @@ impl Core {
         let passed = worked.as_ref().map_or(0, |&passed| passed.min(most));
         let left = handed.count - passed;
 
-        from.begin_reading();
-        to.begin_writing();
+        if measures {
+            from.begin_reading();
+            to.begin_writing();
+        }
         from.read_in_name(passed);
-        // SAFETY: this is the thread's own core; the reference ends with the line.
-        let measures = unsafe { core.as_ref() }.telemetry.measures();
         let is_written =
             passed == 0 || measures && to.telemetry.sizes_are_due(to.writing.pushed.get() + passed);
         // SAFETY: the task waited on this thread before, so it is alive.
@@ -177,29 +176,26 @@ impl Core {
                 Some(_) => to.write_in_name(passed),
                 None => write(to, handed.first, passed),
             }
-            write_after_all(from, handed, passed);
+            if left > 0 {
+                write_after_all(from, handed, passed);
+            }
         }
         if passed > 0 {
             let stop = if left == 0 { Stop::InputEmpty } else { Stop::QuantumSpent };
-            Core::passed_on(core, cell, stop, (from, to, out), passed);
+            Core::passed_on(core, cell, (stop, measures), (from, to, out), passed);
         }
         // SAFETY: this is the thread's own core; no user's code runs while it is borrowed.
         unsafe { &mut *core.as_ptr() }.finish_budget(cell, &budget, left as u64);
-        match worked {
-            Err(panic) => {
-                from.writing.reader_waiting.store(AWAKE, Ordering::Relaxed);
-                Core::end(core, task, Err(Fault::panicked(&*panic)));
-                return None;
-            }
-            Ok(_) => {
-                // SAFETY: this is the thread's own core; no user's code runs while it is borrowed.
-                if unsafe { &mut *core.as_ptr() }.rests(cell, from, (passed, left)) {
-                    left_over.push(task);
-                }
-            }
+        if let Err(panic) = worked {
+            from.writing.reader_waiting.store(AWAKE, Ordering::Relaxed);
+            Core::end(core, task, Err(Fault::panicked(&*panic)));
+            return None;
         }
-        let first = handed.first;
-        next.map(|next| Handed { first, count: passed, stream: out, to: next })
+        // SAFETY: this is the thread's own core; no user's code runs while it is borrowed.
+        if unsafe { &mut *core.as_ptr() }.rests(cell, from, (passed, left)) {
+            left_over.push(task);
+        }
+        next.map(|next| (passed, next))
     }
 
     /// Calls a task for the next messages; returns how many it passes on.
@@ -231,7 +227,7 @@ impl Core {
     fn passed_on(
         core: NonNull<Core>,
         task: &TaskCell,
-        stop: Stop,
+        (stop, measures): (Stop, bool),
         (from, to, out): (&Ring, &Ring, NonNull<Ring>),
         passed: usize,
     ) {
@@ -240,7 +236,7 @@ impl Core {
             let own = &mut *core.as_ptr();
             task.counts.dispatches.set(task.counts.dispatches.get() + 1);
             own.count(passed, passed);
-            own.telemetry.measures() && own.measure_passing(task, stop, (from, to), passed)
+            measures && own.measure_passing(task, stop, (from, to), passed)
         };
         if to.writing.pushed.get() == to.writing.tail.load(Ordering::Relaxed) {
             return;

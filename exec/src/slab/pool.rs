@@ -7,21 +7,22 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
 use super::returned::{Gave, Returned};
-use super::{BLOCK_MAX, UNIT};
+use super::{BLOCK_MAX, UNIT, region};
 use crate::sync::lock;
 
 /// The alignment of slabs, by which the slab of a block is found.
-const SLAB_ALIGN: usize = 16 << 10;
+pub(super) const SLAB_ALIGN: usize = 16 << 10;
 
-/// The bytes that a slab leaves to the allocator: the allocator's header of the next slab fits there.
+/// The bytes that a slab from the allocator leaves to it: the allocator's header of the next slab fits there.
 const BETWEEN: usize = 16;
 
-/// The size of the first slab of a pool for each size of blocks. Each further slab is twice as large as the one
-/// before, up to the alignment, so that a small network takes little memory.
+/// The size of the first slab of a pool for each size of blocks. Each further slab is twice as large as the
+/// one before, up to the alignment, so that a small network takes little memory.
 const FIRST_SLAB: usize = 1 << 10;
 
-/// The number of slabs in which a thread looks for returned blocks before it makes a new slab: fewer, down to the
-/// least number, after looks that found nothing. Most slabs are full, and a look at one loads a cache line.
+/// The number of slabs in which a thread looks for returned blocks before it makes a new slab: fewer, down
+/// to the least number, after looks that found nothing. Most slabs are full, and a look at one loads a
+/// cache line.
 const LOOKED_AT: u8 = 8;
 const LOOKED_AT_LEAST: u8 = 2;
 
@@ -54,7 +55,12 @@ const FIRST: u16 = (size_of::<Slab>() / UNIT) as u16;
 const _: () = assert!(size_of::<Slab>().is_multiple_of(UNIT) && SLAB_ALIGN / UNIT < u16::MAX as usize);
 const _: () = assert!(size_of::<Slab>() + BLOCK_MAX + BETWEEN <= FIRST_SLAB);
 
-/// The layout of a slab of so many units.
+/// The size in units of a slab that comes from a region; slabs from the allocator are smaller.
+const OF_REGION: u16 = (SLAB_ALIGN / UNIT) as u16;
+/// The size in units of the largest slabs from the allocator.
+const OUTSIDE: u16 = ((SLAB_ALIGN - BETWEEN) / UNIT) as u16;
+
+/// The layout of a slab of so many units from the allocator.
 fn layout(end: u16) -> Layout {
     Layout::from_size_align(usize::from(end) * UNIT, SLAB_ALIGN).expect("the size of a slab is valid")
 }
@@ -64,9 +70,11 @@ impl Slab {
     fn new(owner: *mut Pool, units: usize, last: Option<u16>) -> NonNull<Slab> {
         let last_bytes = last.map_or(FIRST_SLAB / 2, |end| usize::from(end) * UNIT + BETWEEN);
         let end = (((2 * last_bytes).min(SLAB_ALIGN) - BETWEEN) / UNIT) as u16;
-        // SAFETY: the layout has a size greater than 0.
-        let memory = unsafe { alloc(layout(end)) }.cast::<Slab>();
-        let slab = NonNull::new(memory).unwrap_or_else(|| handle_alloc_error(layout(end)));
+        let (slab, end) = match (end == OUTSIDE).then(region::take).flatten() {
+            Some(slab) => (slab.cast::<Slab>(), OF_REGION),
+            None => (Slab::from_allocator(end), end),
+        };
+        let memory = slab.as_ptr();
         let (free, fresh, used, units) = (Cell::new(0), Cell::new(FIRST), Cell::new(0), units as u16);
         let (next, before) = (Cell::new(memory), Cell::new(memory));
         let owner = AtomicPtr::new(owner);
@@ -76,6 +84,16 @@ impl Slab {
             slab.write(Slab { owner, returned, free, fresh, used, units, end, next, before });
         }
         slab
+    }
+
+    /// Memory of the allocator for a slab of so many units.
+    fn from_allocator(end: u16) -> NonNull<Slab> {
+        if end == OUTSIDE {
+            region::takes_outside();
+        }
+        // SAFETY: the layout has a size greater than 0.
+        let memory = unsafe { alloc(layout(end)) };
+        NonNull::new(memory.cast()).unwrap_or_else(|| handle_alloc_error(layout(end)))
     }
 
     /// The slab that a block is in.
@@ -197,15 +215,21 @@ impl Slab {
     }
 }
 
-/// Gives a slab back to the allocator.
+/// Gives a slab back to its region, or to the allocator.
 ///
 /// # Safety
 /// No code uses the slab or a block of it any more.
 unsafe fn give_back(slab: NonNull<Slab>) {
-    // SAFETY: guaranteed by the caller; `Slab::new` allocated the slab with this layout.
+    // SAFETY: guaranteed by the caller; `Slab::new` got the slab from there, with this layout.
     unsafe {
-        let layout = layout(slab.as_ref().end);
-        dealloc(slab.as_ptr().cast(), layout);
+        let end = slab.as_ref().end;
+        if end == OF_REGION {
+            return region::give(slab.cast());
+        }
+        if end == OUTSIDE {
+            region::gives_outside();
+        }
+        dealloc(slab.as_ptr().cast(), layout(end));
     }
 }
 
@@ -240,8 +264,8 @@ impl Pool {
         NonNull::new(self.current[units].get()).and_then(|slab| unsafe { Slab::take(slab) })
     }
 
-    /// Takes a block from one of the pool's slabs, or a new one. The slab that it comes from becomes the current
-    /// one.
+    /// Takes a block from one of the pool's slabs, or a new one. The slab that it comes from becomes the
+    /// current one.
     fn allocate(&self, owner: *mut Pool, units: usize) -> NonNull<u8> {
         let first = NonNull::new(self.current[units].get());
         let mut at = first;
@@ -307,8 +331,8 @@ impl Pool {
         }
     }
 
-    /// Frees a block like [`Pool::free`], and gives its slab back if no block is in use any more, even if the slab
-    /// is the current one.
+    /// Frees a block like [`Pool::free`], and gives its slab back if no block is in use any more, even if
+    /// the slab is the current one.
     ///
     /// # Safety
     /// The conditions of [`Pool::free`] hold.

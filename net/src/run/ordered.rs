@@ -129,21 +129,24 @@ impl Turns {
         Ok(moved)
     }
 
-    /// Sends some of the next records of an input, at most `left`, to branches: a run of records to one branch,
-    /// or a series to different ones. `run` is the branch of the first record, and the number of leading
-    /// records that go there; `branch` finds the branch of any record. Returns the number sent, which is 0 if
-    /// the first record has to be sent in another way. `Err`: there is no space.
+    /// Sends some of the next records of an input, at most `left`, to branches: a run of records to one
+    /// branch, or a series to different ones. `run` is the branch of the first record, the number of
+    /// leading records that go there, and whether these are all the next records; `branch` finds the branch
+    /// of any record. Returns the number sent, which is 0 if the first record has to be sent in another
+    /// way. `Err`: there is no space.
     #[inline]
     pub(crate) fn send_some(
         &mut self,
         cx: &mut Context<'_>,
         from: &mut Input,
         left: usize,
-        run: (usize, usize),
+        run: (usize, usize, bool),
         branch: impl FnMut(&Record) -> Option<usize>,
     ) -> Result<usize, Stop> {
         match run {
-            (replica, count) if count >= RUN => self.send_run(cx, from, replica, count),
+            (replica, count, is_all) if count >= RUN || is_all && count > 1 => {
+                self.send_run(cx, from, replica, count)
+            }
             _ => self.send_series(cx, from, left, branch),
         }
     }

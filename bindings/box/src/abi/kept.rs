@@ -117,7 +117,8 @@ pub(super) const ODD: u32 = 2;
 impl Keeper {
     #[inline(always)]
     fn put(self, index: usize, kept: Kept) {
-        // SAFETY: the caller of the keeper's constructor guarantees that the call has an argument of this number.
+        // SAFETY: the caller of the keeper's constructor guarantees that the call has an argument of this
+        // number.
         unsafe { (*self.0).kept.add(index).write(kept) };
     }
 
@@ -199,6 +200,13 @@ fn keep(kind: u64, references: &AtomicU64, exact: bool) -> u64 {
 
 impl Kept {
     pub(super) const NOTHING: Kept = Kept { kind: 0, payload: 0 };
+
+    /// Keeps nothing any more; the value on the heap was released. The payload of nothing is never read, so
+    /// a single word is written.
+    #[inline(always)]
+    pub(super) fn forget(&mut self) {
+        self.kind = 0;
+    }
 
     /// The words of a value.
     #[inline(always)]

@@ -103,11 +103,12 @@ impl InPlace {
     /// Turns records into which the box wrote its output in place into output records.
     #[inline(always)]
     pub(crate) fn finish(&self, records: &mut [Record]) {
-        match &self.finish {
-            Finish::Relabel(shape, length) => {
+        match (&self.finish, &mut *records) {
+            (Finish::Relabel(shape, length), [record]) => record.relabel(*shape, *length),
+            (Finish::Relabel(shape, length), _) => {
                 records.iter_mut().for_each(|record| record.relabel(*shape, *length));
             }
-            Finish::Rearrange(rearrangement) => {
+            (Finish::Rearrange(rearrangement), _) => {
                 records.iter_mut().for_each(|record| rearrangement.apply(record, |_| Value::default()));
             }
         }

@@ -144,18 +144,13 @@ impl Task for BoxTask {
 }
 
 impl Work for Caller {
+    #[inline]
     fn pass(&mut self, records: &mut [Record], progress: Progress<'_>) -> usize {
-        let mut passed = 0;
-        while let Some(first) = records.get(passed)
-            && !first.shape().is_reserved()
-        {
-            let alike = self.pass_alike(&mut records[passed..], progress.after(passed));
-            passed += alike;
-            if alike == 0 || self.called.is_some() {
-                break;
-            }
+        let passed = self.pass_alike(records, progress);
+        if passed == records.len() || passed == 0 || self.called.is_some() {
+            return passed;
         }
-        passed
+        self.pass_further(records, progress, passed)
     }
 
     fn take(&mut self, cx: &mut Context<'_>, pipe: &mut Pipe, record: Record) -> bool {
@@ -184,12 +179,30 @@ impl Caller {
         }
     }
 
-    /// [`Work::pass`] for the leading records of one shape; stops at the first record of another shape.
+    /// [`Work::pass`] for the records behind the first `passed`, which were passed and have one shape.
+    #[inline(never)]
+    fn pass_further(&mut self, records: &mut [Record], progress: Progress<'_>, passed: usize) -> usize {
+        let mut passed = passed;
+        while passed < records.len() {
+            let alike = self.pass_alike(&mut records[passed..], progress.after(passed));
+            passed += alike;
+            if alike == 0 || self.called.is_some() {
+                break;
+            }
+        }
+        passed
+    }
+
+    /// [`Work::pass`] for the leading records of one shape; stops at the first record of another shape. In
+    /// most calls there is a single record, so the function has no loop around a call of the box.
+    #[inline(never)]
     fn pass_alike(&mut self, records: &mut [Record], progress: Progress<'_>) -> usize {
-        let Some(shape) = records.first().map(Record::shape) else { return 0 };
+        let Some(shape) = records.first().map(Record::shape).filter(|shape| !shape.is_reserved()) else {
+            return 0;
+        };
         let Ok(plan) = self.plans.get(shape, || BoxPlan::new(&self.part, shape)) else { return 0 };
         let Some(place) = plan.in_place() else { return 0 };
-        let count = if progress.times_each() { 1 } else { alike(records) };
+        let count = if records.len() == 1 || progress.times_each() { 1 } else { alike(records) };
         let records = &mut records[..count];
         let mut early = Early { plan, source: None, emitted: &mut self.early, fault: None };
         let entry = self.seat.hold();

@@ -50,7 +50,8 @@ impl OrderedParallel {
         if !first.shape().is_reserved()
             && let Some(one) = branch(first)
         {
-            let run = (one, alike(records));
+            let count = alike(records);
+            let run = (one, count, count == records.len());
             match self.turns.send_some(cx, &mut self.input, left, run, branch)? {
                 0 => {}
                 sent => return Ok(sent),

@@ -58,8 +58,9 @@ impl OrderedSplit {
             && let Some(replica) = self.replicas.place(value)
         {
             let count = self.chooser.alike_in(records, value);
+            let run = (replica, count, count == records.len());
             let branch = |record: &Record| self.replicas.place(self.chooser.value(record)?);
-            match self.turns.send_some(cx, &mut self.input, left, (replica, count), branch)? {
+            match self.turns.send_some(cx, &mut self.input, left, run, branch)? {
                 0 => {}
                 sent => return Ok(sent),
             }

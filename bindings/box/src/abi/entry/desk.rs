@@ -140,7 +140,13 @@ impl Desk {
     #[inline]
     fn keeper(&mut self) -> Keeper {
         self.settle();
-        self.kept.iter_mut().for_each(|kept| *kept = Kept::NOTHING);
+        match &mut *self.kept {
+            // Most boxes have few arguments; a loop would be unrolled for many.
+            [] => {}
+            [one] => one.forget(),
+            [one, other] => [one, other].into_iter().for_each(Kept::forget),
+            more => more.iter_mut().for_each(Kept::forget),
+        }
         (self.batch.shelf.kept, self.batch.shelf.unusual) = (self.kept.as_mut_ptr(), 0);
         Keeper(&raw mut self.batch.shelf)
     }
