@@ -33,6 +33,8 @@ mod held;
 mod idle;
 mod keeper;
 mod members;
+#[cfg(test)]
+mod mutated;
 mod part;
 mod placement;
 mod settings;

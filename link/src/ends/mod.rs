@@ -6,6 +6,8 @@
 mod eager;
 mod frames;
 mod listener;
+#[cfg(test)]
+mod mutated;
 mod passing;
 mod receiver;
 mod sender;
