@@ -66,6 +66,8 @@ struct Turns {
     free: VecDeque<Port>,
     /// The number of ports, free or in use.
     made: u32,
+    /// The bytes that went through each of these ports, in the order in which the ports were made.
+    carried: Vec<Arc<AtomicU64>>,
     /// The turns of the links that wait, in order.
     waiting: VecDeque<u64>,
     next_turn: u64,
@@ -74,6 +76,8 @@ struct Turns {
 #[derive(Debug, Default)]
 struct Port {
     pace: Pace,
+    /// The bytes that went through this port.
+    carried: Arc<AtomicU64>,
 }
 
 /// A port in use, which is given back when the value is dropped.
@@ -132,6 +136,12 @@ impl Ports {
     /// Bytes that went through these ports, headers included.
     pub fn carried(&self) -> u64 {
         self.inner.carried.load(Ordering::Relaxed)
+    }
+
+    /// The bytes that went through each port that was used so far, in the order of their first use. Bytes that went
+    /// through without a port, because the bandwidth of a receiver is not limited, are not among these.
+    pub fn carried_by_port(&self) -> Vec<u64> {
+        self.inner.turns().carried.iter().map(|bytes| bytes.load(Ordering::Relaxed)).collect()
     }
 
     /// Counts bytes that went through without a port, because the bandwidth is not limited.
@@ -197,8 +207,11 @@ impl Inner {
 impl Turns {
     /// A free port, made if there may be one more. If there are too many ports, free ones are removed.
     fn port(&mut self, count: u32) -> Option<Port> {
-        while self.made > count && self.free.pop_front().is_some() {
+        while self.made > count
+            && let Some(port) = self.free.pop_front()
+        {
             self.made -= 1;
+            self.carried.retain(|carried| !Arc::ptr_eq(carried, &port.carried));
         }
         if let Some(port) = self.free.pop_front() {
             return Some(port);
@@ -207,7 +220,9 @@ impl Turns {
             return None;
         }
         self.made += 1;
-        Some(Port::default())
+        let port = Port::default();
+        self.carried.push(port.carried.clone());
+        Some(port)
     }
 }
 
@@ -262,6 +277,7 @@ impl Turn {
         let now_ns = self.inner.now_ns();
         if let Some(port) = &mut self.port {
             port.pace.spend(now_ns, bytes);
+            port.carried.fetch_add(bytes, Ordering::Relaxed);
         }
         if self.reserved > 0 {
             self.inner.together().pace.spend(now_ns, bytes);
