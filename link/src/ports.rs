@@ -205,7 +205,7 @@ impl Inner {
 }
 
 impl Turns {
-    /// A free port, made if there may be one more. If there are too many ports, free ones are removed.
+    /// A free port, or a new one while there may be more. If there are too many ports, free ones are removed.
     fn port(&mut self, count: u32) -> Option<Port> {
         while self.made > count
             && let Some(port) = self.free.pop_front()
@@ -213,11 +213,9 @@ impl Turns {
             self.made -= 1;
             self.carried.retain(|carried| !Arc::ptr_eq(carried, &port.carried));
         }
-        if let Some(port) = self.free.pop_front() {
-            return Some(port);
-        }
+        // Ports that exist take turns, and all of them exist as soon as there are that many frames.
         if self.made >= count {
-            return None;
+            return self.free.pop_front();
         }
         self.made += 1;
         let port = Port::default();
