@@ -250,6 +250,7 @@ fn going_on_without_a_node_balances_the_books() {
         "each record came out or failed, none twice ({back} came out): {stderr}"
     );
     assert!((1..100).contains(&back), "{back}");
+    assert!(stderr.contains("slow/place: node b is lost: it closed the connection ("), "{stderr}");
 }
 
 #[test]
