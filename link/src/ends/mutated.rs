@@ -138,7 +138,7 @@ fn damage(frames: &mut Vec<Vec<u8>>, chance: &mut Chance) -> Stream {
         (chance.below(frames.len() as u64) as usize, chance.below(frames.len() as u64) as usize);
     let frame = &mut frames[at];
     let place = chance.below(frame.len() as u64) as usize;
-    match chance.below(13) {
+    match chance.below(12) {
         0 => {
             let copy = frame.clone();
             frames.insert(other, copy);
@@ -152,23 +152,17 @@ fn damage(frames: &mut Vec<Vec<u8>>, chance: &mut Chance) -> Stream {
             frames.swap(at, other);
             return Stream::Ordered;
         }
-        3 => {
-            // The connection ends within this frame.
-            frame.truncate(place);
-            frames.truncate(at + 1);
-            return Stream::Ordered;
-        }
-        4 if !frame.is_empty() => frame[place] ^= 1 << chance.below(8),
-        5 if !frame.is_empty() => frame[place] = chance.of(&[0, 1, 127, 128, 255]),
-        6 if frame.len() >= HEADER_BYTES => frame[0] = chance.below(12) as u8,
-        7 if frame.len() >= HEADER_BYTES => frame[1] = chance.below(4) as u8,
-        8 if frame.len() >= HEADER_BYTES => frame[4..8].copy_from_slice(&(odd(chance) as u32).to_le_bytes()),
-        9 if frame.len() >= HEADER_BYTES => frame[8..16].copy_from_slice(&odd(chance).to_le_bytes()),
+        3 if !frame.is_empty() => frame[place] ^= 1 << chance.below(8),
+        4 if !frame.is_empty() => frame[place] = chance.of(&[0, 1, 127, 128, 255]),
+        5 if frame.len() >= HEADER_BYTES => frame[0] = chance.below(12) as u8,
+        6 if frame.len() >= HEADER_BYTES => frame[1] = chance.below(4) as u8,
+        7 if frame.len() >= HEADER_BYTES => frame[4..8].copy_from_slice(&(odd(chance) as u32).to_le_bytes()),
+        8 if frame.len() >= HEADER_BYTES => frame[8..16].copy_from_slice(&odd(chance).to_le_bytes()),
         // The length that a compressed payload states.
-        10 if frame.len() >= HEADER_BYTES + 4 => {
+        9 if frame.len() >= HEADER_BYTES + 4 => {
             frame[HEADER_BYTES..][..4].copy_from_slice(&(odd(chance) as u32).to_le_bytes());
         }
-        11 => frames.insert(at, any_frame(chance)),
+        10 => frames.insert(at, any_frame(chance)),
         _ => {
             let bytes = 1 + chance.below(60) as usize;
             frames.insert(at, chance.bytes(bytes));
@@ -177,12 +171,20 @@ fn damage(frames: &mut Vec<Vec<u8>>, chance: &mut Chance) -> Stream {
     Stream::Damaged
 }
 
-/// Damages none to four times.
+/// Damages none to four times, and perhaps ends the connection within a frame.
 fn damaged(frames: &mut Vec<Vec<u8>>, chance: &mut Chance) -> Stream {
-    (0..chance.below(5)).fold(Stream::Whole, |stream, _| match (stream, damage(frames, chance)) {
+    let stream = (0..chance.below(5)).fold(Stream::Whole, |stream, _| match (stream, damage(frames, chance)) {
         (Stream::Damaged, _) | (_, Stream::Damaged) => Stream::Damaged,
         _ => Stream::Ordered,
-    })
+    });
+    if frames.is_empty() || !chance.one_in(5) {
+        return stream;
+    }
+    frames.truncate(1 + chance.below(frames.len() as u64) as usize);
+    let last = frames.len() - 1;
+    let bytes = chance.below(frames[last].len() as u64) as usize;
+    frames[last].truncate(bytes);
+    if stream == Stream::Whole { Stream::Ordered } else { stream }
 }
 
 /// The listeners of all cases.
