@@ -25,32 +25,26 @@ struct App {
     of: (&'static str, &'static str),
     input: String,
     more: Vec<String>,
-    /// Further arguments of runs over nodes.
-    placed: Vec<String>,
 }
 
-/// The five applications. The boxes of the colony exchange opaque values, so its parts stay on one node, also where the
-/// run has four.
-fn apps(plain: &Path, placement: &Path) -> Vec<App> {
+/// The five applications.
+fn apps(plain: &Path) -> Vec<App> {
     let option = r#"{"spot": 100.0, "strike": 105.0, "rate": 0.03, "volatility": 0.25, "years": 1.0, "<paths>": 300, "<batches>": 30, "<lanes>": 3}"#;
     let chirp = des_run::root().join("apps/audio/tests/data/chirp.ogg");
     let texts = |texts: &[&str]| texts.iter().map(|&text| text.to_owned()).collect();
-    let placement = placement.to_str().expect("UTF-8");
     let plain = plain.to_str().expect("UTF-8");
     let key = r#"{"key": {"$base64": "EzRXeZu83/E="}}"#;
     vec![
-        App { of: ("app-mc", "apps/mc/farm.snet"), input: option.to_owned(), more: vec![], placed: vec![] },
+        App { of: ("app-mc", "apps/mc/farm.snet"), input: option.to_owned(), more: vec![] },
         App {
             of: ("app-rt", "apps/rt/rt.snet"),
             input: r#"{"<scenes>": 12, "<solvers>": 4, "<width>": 40, "<height>": 30}"#.to_owned(),
             more: texts(&["--order-by", "number"]),
-            placed: vec![],
         },
         App {
             of: ("app-audio", "apps/audio/audio.snet"),
             input: format!("{{\"file\": {:?}}}", chirp.to_str().expect("UTF-8")),
             more: texts(&["--output-bytes", "data"]),
-            placed: vec![],
         },
         App {
             of: ("app-des", "apps/des/des.snet"),
@@ -69,13 +63,11 @@ fn apps(plain: &Path, placement: &Path) -> Vec<App> {
                 "--order-by",
                 "seq",
             ]),
-            placed: vec![],
         },
         App {
             of: ("app-ant", "apps/ant/ant.snet"),
             input: r#"{"<jobs>": 12, "<ants>": 9, "<steps>": 15, "<seed>": 7}"#.to_owned(),
             more: vec![],
-            placed: texts(&["--placement", placement]),
         },
     ]
 }
@@ -87,9 +79,6 @@ impl App {
         let library = des_run::library_of(package).to_str().expect("UTF-8").to_owned();
         let mut own = vec![net, "--boxes".to_owned(), library];
         own.extend(self.more.clone());
-        if more.contains(&"--nodes") {
-            own.extend(self.placed.clone());
-        }
         own.extend(more.iter().map(|&one| one.to_owned()));
         own
     }
@@ -138,9 +127,7 @@ fn the_applications_give_the_same_by_each_transport() {
     let text: Vec<u8> = (0..200_000_u32).map(|n| (n * 7 % 251) as u8).collect();
     let plain = cluster.path("plain");
     std::fs::write(&plain, &text).expect("written");
-    let placement = cluster.path("placement");
-    std::fs::write(&placement, "ant = a\n").expect("written");
-    for app in apps(&plain, &placement) {
+    for app in apps(&plain) {
         let mut moves = 0;
         let alone = app.run(&cluster, &[]);
         assert!(alone.status.success() && !alone.stdout.is_empty(), "{:?}: {}", app.of, stderr(&alone));

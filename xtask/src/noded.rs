@@ -1,10 +1,13 @@
-//! `cargo xtask bench nodes`: what strangers, and looking at the links, cost a run over two nodes of this machine.
+//! `cargo xtask bench nodes`: what strangers, and looking at the links, cost a run over two nodes of this machine; and
+//! runs over many nodes ([`many`]).
 //!
 //! Runs take turns, so that other load on the machine affects all alike: without strangers, with strangers
 //! that connect to a socket of this program, with strangers that connect to the nodes, and with strangers that connect
 //! to the sockets to which the run's links go. The second kind has the cost of the strangers themselves, which would be
 //! on another machine. With `--watched` every second run is looked
 //! at by `thalweg scope links` instead, and the processor time of the run and its nodes is compared.
+
+mod many;
 
 use crate::paper::Interval;
 use crate::pictures::{build, thalweg};
@@ -24,9 +27,13 @@ use std::time::{Duration, Instant};
 const HELP: &str = "\
 What strangers, or a look at its links, cost a run over two nodes.
 
-usage: cargo xtask bench nodes [--watched] [--rounds N] [--records N] [--strangers N] [--program FILE]
+usage: cargo xtask bench nodes [--watched | --library | --cut | --hold S] [--rounds N] [--records N]
+                               [--strangers N] [--program FILE]
 
   --watched      compare runs with and without `thalweg scope links --every 200ms`
+  --library      how long a new library of 5 MB takes to be on eight nodes
+  --cut          compare the processor time of a network on one node and cut in four
+  --hold S       run a network over 64 nodes, with some 2,000 links, for S seconds
 
   --rounds N     by turns (default 15)
   --records N    of a run (default 1,000,000)
@@ -51,7 +58,7 @@ struct Bench {
 
 pub(crate) fn run(mut arguments: lexopt::Parser) -> Result<ExitCode> {
     let folder = tempfile::tempdir()?;
-    let mut is_watched = false;
+    let (mut is_watched, mut is_library, mut is_cut, mut hold) = (false, false, false, None);
     let mut bench = Bench { folder, program: None, rounds: 15, records: 1_000_000, strangers: 1000 };
     while let Some(argument) = arguments.next()? {
         match argument {
@@ -60,6 +67,9 @@ pub(crate) fn run(mut arguments: lexopt::Parser) -> Result<ExitCode> {
                 return Ok(ExitCode::SUCCESS);
             }
             Long("watched") => is_watched = true,
+            Long("library") => is_library = true,
+            Long("cut") => is_cut = true,
+            Long("hold") => hold = Some(arguments.value()?.parse()?),
             Long("rounds") => bench.rounds = arguments.value()?.parse::<usize>()?.max(1),
             Long("records") => bench.records = arguments.value()?.parse()?,
             Long("strangers") => bench.strangers = arguments.value()?.parse::<u32>()?.max(1),
@@ -71,8 +81,17 @@ pub(crate) fn run(mut arguments: lexopt::Parser) -> Result<ExitCode> {
         build()?;
     }
     process::run(bench.command().args(["node", "init"]).stdout(Stdio::null()).stderr(Stdio::null()))?;
+    if let Some(seconds) = hold {
+        return bench.hold(seconds);
+    }
     if is_watched {
         return bench.measure_watched();
+    }
+    if is_library {
+        return bench.measure_library();
+    }
+    if is_cut {
+        return bench.measure_cut();
     }
     println!(
         "| nodes | without strangers | strangers elsewhere | at the nodes | at the links | at the nodes, by elsewhere | at the links, by elsewhere | goal | |"
@@ -196,12 +215,7 @@ impl Bench {
             let _ = looking.kill();
             looking.wait()?;
         }
-        let of_node = |line: &str| -> Option<f64> {
-            let (_, rest) = line.strip_prefix("node ")?.split_once(" tasks, ")?;
-            rest.split(' ').next()?.parse().ok()
-        };
-        let nodes: f64 = said.lines().filter_map(of_node).sum();
-        Ok(nodes + own)
+        Ok(nodes_s(&said) + own)
     }
 
     /// The seconds of a run while strangers connect, and the number of these.
@@ -219,22 +233,35 @@ impl Bench {
     }
 
     fn node(&self, name: &str, more: &[&str]) -> Result<Node> {
-        let mut command = self.command();
-        command.args(["node", "--name", name]).args(more).stderr(Stdio::piped());
-        let mut process = command.spawn().context("the program does not start")?;
-        let mut from = BufReader::new(process.stderr.take().context("piped")?);
-        let mut line = String::new();
-        from.read_line(&mut line)?;
-        std::thread::spawn(move || std::io::copy(&mut from, &mut std::io::sink()));
-        let Some((_, address)) = line.trim().rsplit_once(' ') else { bail!("node {name}: {line}") };
-        let address = address.strip_prefix("tls/").unwrap_or(address).to_owned();
-        Ok(Node { process, address })
+        Node::start(self.command().args(["node", "--name", name]).args(more))
     }
+}
+
+/// The processor time of the parts on nodes, as a run says at its end, in seconds.
+fn nodes_s(said: &str) -> f64 {
+    let of_node = |line: &str| -> Option<f64> {
+        let (_, rest) = line.strip_prefix("node ")?.split_once(" tasks, ")?;
+        rest.split(' ').next()?.parse().ok()
+    };
+    said.lines().filter_map(of_node).sum()
 }
 
 struct Node {
     process: Child,
     address: String,
+}
+
+impl Node {
+    fn start(command: &mut Command) -> Result<Node> {
+        let mut process = command.stderr(Stdio::piped()).spawn().context("the program does not start")?;
+        let mut from = BufReader::new(process.stderr.take().context("piped")?);
+        let mut line = String::new();
+        from.read_line(&mut line)?;
+        std::thread::spawn(move || std::io::copy(&mut from, &mut std::io::sink()));
+        let Some((_, address)) = line.trim().rsplit_once(' ') else { bail!("no address of a node: {line}") };
+        let address = address.strip_prefix("tls/").unwrap_or(address).to_owned();
+        Ok(Node { process, address })
+    }
 }
 
 impl Drop for Node {
