@@ -62,7 +62,7 @@ struct Together {
 
 #[derive(Debug, Default)]
 struct Turns {
-    /// The ports that are not in use; the one that has rested longest is first, and is taken next.
+    /// The ports that are not in use; the one that has rested longest is first.
     free: VecDeque<Port>,
     /// The number of ports, free or in use.
     made: u32,
@@ -158,7 +158,7 @@ impl Ports {
     pub fn take(&self, deadline: Instant) -> Option<Turn> {
         let mut turns = self.inner.turns();
         if turns.waiting.is_empty()
-            && let Some(port) = turns.port(self.count())
+            && let Some(port) = turns.port(self.count(), self.bandwidth() > 0)
         {
             return Some(Turn::new(&self.inner, port));
         }
@@ -175,7 +175,7 @@ impl Ports {
             }
             turns = self.inner.freed.wait_timeout(turns, left).unwrap_or_else(PoisonError::into_inner).0;
             if turns.waiting.front() == Some(&mine)
-                && let Some(port) = turns.port(self.count())
+                && let Some(port) = turns.port(self.count(), self.bandwidth() > 0)
             {
                 turns.waiting.pop_front();
                 let more = !turns.waiting.is_empty();
@@ -206,14 +206,18 @@ impl Inner {
 
 impl Turns {
     /// A free port, or a new one while there may be more. If there are too many ports, free ones are removed.
-    fn port(&mut self, count: u32) -> Option<Port> {
+    fn port(&mut self, count: u32, is_limited: bool) -> Option<Port> {
         while self.made > count
             && let Some(port) = self.free.pop_front()
         {
             self.made -= 1;
             self.carried.retain(|carried| !Arc::ptr_eq(carried, &port.carried));
         }
-        // Ports that exist take turns, and all of them exist as soon as there are that many frames.
+        // With a limit a link that is alone goes through the same port again, because it may have the share of one.
+        // Without a limit all ports take turns.
+        if is_limited && let Some(port) = self.free.pop_back() {
+            return Some(port);
+        }
         if self.made >= count {
             return self.free.pop_front();
         }
