@@ -163,14 +163,16 @@ fn an_opaque_value_stays_on_its_node() {
     let compiled = compile.args([&source, "-o"]).arg(&library).status();
     assert!(compiled.is_ok_and(|status| status.success()), "a C compiler");
     let boxes = "{ box make ((<n>) -> (thing)); box take ((thing) -> (<found>)); }";
-    let net = |name: &str, parts: &str| cluster.net(name, &format!("net things {boxes} connect {parts};"));
+    let net = |name: &str, parts: &str| {
+        cluster.net(&format!("{name}.snet"), &format!("net {name} {boxes} connect {parts};"))
+    };
     let run = |net: &str| {
         let library = library.to_str().expect("UTF-8");
         cluster.run(&[net, "--boxes", library, "--nodes", "a,b"], "{\"<n>\": 1}\n")
     };
-    let together = run(&net("together.snet", "(make .. take) @ 1"));
+    let together = run(&net("together", "(make .. take) @ 1"));
     assert_eq!(out(&together), "{\"<found>\": 1}\n", "{}", stderr(&together));
-    let parted = run(&net("parted.snet", "(make @ 0) .. (take @ 1)"));
+    let parted = run(&net("parted", "(make @ 0) .. (take @ 1)"));
     assert_eq!(parted.status.code(), Some(1), "{}", stderr(&parted));
     assert!(stderr(&parted).contains("is opaque, so it cannot go to another node"), "{}", stderr(&parted));
 }

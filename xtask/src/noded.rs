@@ -28,7 +28,7 @@ const HELP: &str = "\
 What strangers, or a look at its links, cost a run over two nodes.
 
 usage: cargo xtask bench nodes [--watched | --library | --cut | --hold S] [--rounds N] [--records N]
-                               [--strangers N] [--program FILE]
+                               [--rate N] [--strangers N] [--program FILE]
 
   --watched      compare runs with and without `thalweg scope links --every 200ms`
   --library      how long a new library of 5 MB takes to be on eight nodes
@@ -37,6 +37,7 @@ usage: cargo xtask bench nodes [--watched | --library | --cut | --hold S] [--rou
 
   --rounds N     by turns (default 15)
   --records N    of a run (default 1,000,000)
+  --rate N       with --watched, records a second (default: no limit)
   --strangers N  connections a second (default 1000), half of them held open
   --program FILE the program that is measured; it is built if none is given
 ";
@@ -54,12 +55,15 @@ struct Bench {
     rounds: usize,
     records: u64,
     strangers: u32,
+    /// The records a second of a run that is looked at; `None`: as many as it takes.
+    rate: Option<u64>,
 }
 
 pub(crate) fn run(mut arguments: lexopt::Parser) -> Result<ExitCode> {
     let folder = tempfile::tempdir()?;
     let (mut is_watched, mut is_library, mut is_cut, mut hold) = (false, false, false, None);
-    let mut bench = Bench { folder, program: None, rounds: 15, records: 1_000_000, strangers: 1000 };
+    let mut bench =
+        Bench { folder, program: None, rounds: 15, records: 1_000_000, strangers: 1000, rate: None };
     while let Some(argument) = arguments.next()? {
         match argument {
             Long("help") | Short('h') => {
@@ -72,6 +76,7 @@ pub(crate) fn run(mut arguments: lexopt::Parser) -> Result<ExitCode> {
             Long("hold") => hold = Some(arguments.value()?.parse()?),
             Long("rounds") => bench.rounds = arguments.value()?.parse::<usize>()?.max(1),
             Long("records") => bench.records = arguments.value()?.parse()?,
+            Long("rate") => bench.rate = Some(arguments.value()?.parse()?),
             Long("strangers") => bench.strangers = arguments.value()?.parse::<u32>()?.max(1),
             Long("program") => bench.program = Some(std::path::absolute(arguments.value()?)?),
             other => return Err(other.unexpected().into()),
@@ -125,12 +130,13 @@ impl Bench {
             Target::Addresses(addresses),
             Target::Links(processes),
         ];
+        let recorded = self.recorded(more)?;
         let mut times = [Vec::new(), Vec::new(), Vec::new(), Vec::new()];
         let mut came = [0; 4];
         // The first round warms caches up.
         for round in 0..=self.rounds {
             for (kind, target) in kinds.iter().enumerate() {
-                let (took, strangers) = self.time((&net, &input), target)?;
+                let (took, strangers) = self.time((&net, &input), target, &recorded)?;
                 came[kind] += strangers;
                 if round > 0 {
                     times[kind].push(took);
@@ -148,6 +154,25 @@ impl Bench {
         let met = if is_met { "ok" } else { "MISS" };
         println!("| {what} | {shown} | {ratios} | ≤ {SLOWER_MAX} | {met} |");
         Ok(())
+    }
+
+    /// What a process of the cluster sends first to a node that was started with these arguments.
+    fn recorded(&self, more: &[&str]) -> Result<Vec<u8>> {
+        let listener = TcpListener::bind("127.0.0.1:0")?;
+        let address = listener.local_addr()?;
+        let known = self.folder.path().join("cluster/nodes/recorded");
+        let tls = if more.contains(&"--tls") { "tls/" } else { "" };
+        std::fs::write(&known, format!("{tls}{address}\n"))?;
+        let mut asks = self.command().arg("nodes").stdout(Stdio::null()).stderr(Stdio::null()).spawn()?;
+        let (mut stream, _) = listener.accept()?;
+        let mut bytes = vec![0; 4096];
+        let read = stream.read(&mut bytes)?;
+        bytes.truncate(read);
+        asks.kill()?;
+        asks.wait()?;
+        std::fs::remove_file(known)?;
+        ensure!(!bytes.is_empty(), "nothing was recorded");
+        Ok(bytes)
     }
 
     /// The network and its input.
@@ -184,8 +209,10 @@ impl Bench {
         let met = if ratio.median <= WATCHED_MAX { "ok" } else { "MISS" };
         println!("| not looked at | looked at | looked at, by not looked at | goal | |");
         println!("|---|---|---|---|---|");
+        let more = with.iter().zip(&without).map(|(with, without)| with - without).collect();
         let shown = [without, with].map(|times| Interval::of(times).shown(3, " s")).join(" | ");
         println!("| {shown} | {} | ≤ {WATCHED_MAX} | {met} |", ratio.shown(3, ""));
+        println!("looked at, less not looked at: {}", Interval::of(more).shown(3, " s"));
         Ok(ExitCode::SUCCESS)
     }
 
@@ -193,6 +220,7 @@ impl Bench {
     fn processor_time(&self, net: &Path, input: &Path, is_watched: bool) -> Result<f64> {
         let mut run = self.command();
         run.arg("run").arg(net).args(["--nodes", "a,b", "--output", "/dev/null", "--input"]).arg(input);
+        run.args(self.rate.map(|rate| format!("--rate={rate}")));
         let mut run = run.stdout(Stdio::null()).stderr(Stdio::piped()).spawn()?;
         let session = format!("two-nodes-{}", run.id());
         let path = self.folder.path().join("spaces").join(&session);
@@ -219,12 +247,12 @@ impl Bench {
     }
 
     /// The seconds of a run while strangers connect, and the number of these.
-    fn time(&self, (net, input): (&Path, &Path), target: &Target) -> Result<(f64, u64)> {
+    fn time(&self, (net, input): (&Path, &Path), target: &Target, recorded: &[u8]) -> Result<(f64, u64)> {
         let mut run = self.command();
         run.arg("run").arg(net).args(["--nodes", "a,b", "--output", "/dev/null", "--input"]).arg(input);
         let begun = Instant::now();
         let mut run = run.stdout(Stdio::null()).stderr(Stdio::null()).spawn()?;
-        let strangers = Strangers::come(target.clone(), run.id(), self.strangers);
+        let strangers = Strangers::come(target.clone(), run.id(), self.strangers, recorded.to_vec());
         let status = run.wait()?;
         let took = begun.elapsed().as_secs_f64();
         let came = strangers.leave()?;
@@ -358,7 +386,7 @@ struct Strangers {
 }
 
 impl Strangers {
-    fn come(target: Target, run: u32, a_second: u32) -> Strangers {
+    fn come(target: Target, run: u32, a_second: u32, recorded: Vec<u8>) -> Strangers {
         let (over, came) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
         let (is_over, count) = (over.clone(), came.clone());
         let thread = std::thread::spawn(move || {
@@ -374,7 +402,7 @@ impl Strangers {
                 };
                 count.fetch_add(1, Ordering::Relaxed);
                 // An error is ignored: the other end may have closed the connection.
-                let _ = stream.write_all(&greeting(made));
+                let _ = stream.write_all(&greeting(made, &recorded));
                 if made.is_multiple_of(2) {
                     held.push_back(stream);
                     if held.len() > HELD_MAX {
@@ -396,16 +424,17 @@ impl Strangers {
     }
 }
 
-/// What a stranger sends: nothing, another protocol, garbage, a greeting of a node or of a link that is made up, or the
-/// beginning of a handshake of TLS.
-fn greeting(number: u32) -> Vec<u8> {
+/// What a stranger sends: nothing, another protocol, garbage, a greeting of a node or of a link that is made up, the
+/// beginning of a handshake of TLS, or what it has recorded of a connection of the cluster.
+fn greeting(number: u32, recorded: &[u8]) -> Vec<u8> {
     let garbage = |count: u32| (0..count).map(move |n| (n.wrapping_mul(number) ^ (n >> 3)) as u8);
-    match number / 2 % 6 {
+    match number / 2 % 7 {
         0 => Vec::new(),
         1 => b"GET / HTTP/1.1\r\n\r\n".to_vec(),
         2 => garbage(200).collect(),
         3 => b"thalwgn1".iter().copied().chain(garbage(64)).collect(),
-        4 => {
+        4 => recorded.to_vec(),
+        5 => {
             let begin =
                 [&[1, 0, 0, 0, 80, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0], &b"thalwegl\x01\0\0\0\0\0\0\0"[..]]
                     .concat();
