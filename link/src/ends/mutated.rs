@@ -173,10 +173,11 @@ fn damage(frames: &mut Vec<Vec<u8>>, chance: &mut Chance) -> Stream {
 
 /// Damages none to four times, and perhaps ends the connection within a frame.
 fn damaged(frames: &mut Vec<Vec<u8>>, chance: &mut Chance) -> Stream {
-    let stream = (0..chance.below(5)).fold(Stream::Whole, |stream, _| match (stream, damage(frames, chance)) {
-        (Stream::Damaged, _) | (_, Stream::Damaged) => Stream::Damaged,
-        _ => Stream::Ordered,
-    });
+    let stream =
+        (0..chance.below(5)).fold(Stream::Whole, |stream, _| match (stream, damage(frames, chance)) {
+            (Stream::Damaged, _) | (_, Stream::Damaged) => Stream::Damaged,
+            _ => Stream::Ordered,
+        });
     if frames.is_empty() || !chance.one_in(5) {
         return stream;
     }
