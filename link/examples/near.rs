@@ -1,9 +1,9 @@
 //! Measures a hop from one process to another, by each transport within a host: messages of 16 bytes one after
 //! another, and one message that goes to and fro.
 //!
-//! `cargo run --release -p thalweg-link --example near -- [RUNS [TRANSPORT]]`: nanoseconds per hop, the median of the runs.
-//! `cargo run --release -p thalweg-exec --example hop -- 2 2 off 4` and `... off-one 1` measure the same between two
-//! workers of one process.
+//! `cargo run --release -p thalweg-link --example near -- [RUNS [TRANSPORT]]`: nanoseconds per hop, the
+//! median of the runs. `cargo run --release -p thalweg-exec --example hop -- 2 2 off 4` and `... off-one 1`
+//! measure the same between two workers of one process.
 #![allow(clippy::print_stdout)]
 
 use std::process::{Command, Stdio};

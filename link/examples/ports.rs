@@ -1,9 +1,10 @@
-//! Draws what goes through each port of a sender over time, and the sum: 1, 2, 4 and 8 ports, with a limit of the
-//! bandwidth and without, as P-land's figure of throttled ports does.
+//! Draws what goes through each port of a sender over time, and the sum: 1, 2, 4 and 8 ports, with a limit of
+//! the bandwidth and without, as P-land's figure of throttled ports does.
 //!
-//! `cargo run --release -p thalweg-link --example ports -- FILE.svg [SECONDS]`: two links more than ports send messages of
-//! 2,000 B over loopback all the time. A point is the rate in a window of 100 ms. The table that is printed has the
-//! most and the mean of the sum in a window, by the limit, and the share of the bytes that each port had.
+//! `cargo run --release -p thalweg-link --example ports -- FILE.svg [SECONDS]`: two links more than ports
+//! send messages of 2,000 B over loopback all the time. A point is the rate in a window of 100 ms. The table
+//! that is printed has the most and the mean of the sum in a window, by the limit, and the share of the bytes
+//! that each port had.
 #![allow(clippy::print_stdout)]
 
 use std::fmt::Write as _;

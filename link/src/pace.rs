@@ -4,7 +4,8 @@
 //! thread that woke late. The bytes of the last 100 ms are counted, too, so that a burst after a rest does
 //! not exceed what the window allows. With enough to send, 99.5 % of the rate are used by a thread that wakes
 //! at most 0.2 ms late. One that always wakes 1 ms late uses 98 %: the bytes of a full window leave it in the
-//! order in which they came, so each of them can be followed by others only as much later as the thread wakes.
+//! order in which they came, so each of them can be followed by others only as much later as the thread
+//! wakes.
 
 /// The window in which the rate is never exceeded, in nanoseconds.
 pub const WINDOW_NS: u64 = 100_000_000;
@@ -62,7 +63,8 @@ impl Pace {
         if allowed >= least {
             return Ok(allowed);
         }
-        // A full window takes nothing from the bucket: at a slow rate, 512 bytes are two per cent of a window.
+        // A full window takes nothing from the bucket: at a slow rate, 512 bytes are two per cent of a
+        // window.
         let lacking = (u128::from(least) * 1_000_000_000).saturating_sub(self.tokens);
         let by_bucket = now_ns + (lacking.div_ceil(steady) as u64).max(1);
         Err(if of_window < least { by_bucket.max(self.slot_leaves(least, rate)) } else { by_bucket })

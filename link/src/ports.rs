@@ -138,8 +138,9 @@ impl Ports {
         self.inner.carried.load(Ordering::Relaxed)
     }
 
-    /// The bytes that went through each port that was used so far, in the order of their first use. Bytes that went
-    /// through without a port, because the bandwidth of a receiver is not limited, are not among these.
+    /// The bytes that went through each port that was used so far, in the order of their first use. Bytes
+    /// that went through without a port, because the bandwidth of a receiver is not limited, are not among
+    /// these.
     pub fn carried_by_port(&self) -> Vec<u64> {
         self.inner.turns().carried.iter().map(|bytes| bytes.load(Ordering::Relaxed)).collect()
     }
@@ -213,8 +214,8 @@ impl Turns {
             self.made -= 1;
             self.carried.retain(|carried| !Arc::ptr_eq(carried, &port.carried));
         }
-        // With a limit a link that is alone goes through the same port again, because it may have the share of one.
-        // Without a limit all ports take turns.
+        // With a limit a link that is alone goes through the same port again, because it may have the share
+        // of one. Without a limit all ports take turns.
         if is_limited && let Some(port) = self.free.pop_back() {
             return Some(port);
         }

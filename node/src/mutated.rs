@@ -1,5 +1,6 @@
-//! Damaged conversations with a node: valid greetings and questions of which bits, lengths and values are changed, cut,
-//! doubled, left out or exchanged. Whatever comes, no thread of the node panics, and the node goes on answering.
+//! Damaged conversations with a node: valid greetings and questions of which bits, lengths and values are
+//! changed, cut, doubled, left out or exchanged. Whatever comes, no thread of the node panics, and the node
+//! goes on answering.
 //!
 //! `FUZZ_SECONDS` sets the time of the ignored test, and `SEED` its first case.
 
@@ -16,7 +17,8 @@ use thalweg_chance::Chance;
 use crate::channel::Channel;
 use crate::{Cluster, Known, Node, NodeOptions};
 
-/// The longest time that one case may take: the end of a session's process is waited for, and questions are long.
+/// The longest time that one case may take: the end of a session's process is waited for, and questions are
+/// long.
 const CASE_MAX: Duration = Duration::from_secs(20);
 /// How long answers are waited for.
 const ANSWERS: Duration = Duration::from_millis(30);

@@ -267,8 +267,8 @@ impl Drop for Ranks {
     }
 }
 
-/// Starts a tuner of MPICH below this launcher, and waits until it has tried something. The thread has the tuner's
-/// further lines.
+/// Starts a tuner of MPICH below this launcher, and waits until it has tried something. The thread has the
+/// tuner's further lines.
 fn mpich_tuner(launcher: u32, spaces: &tempfile::TempDir) -> (Child, std::thread::JoinHandle<Vec<String>>) {
     let mut tuner = Command::new(env!("CARGO_BIN_EXE_thalweg"))
         .args(["tune", &launcher.to_string(), "--library", "mpich"])
@@ -299,8 +299,9 @@ fn a_killed_rank_of_mpi_ends_its_program_and_the_tuner() {
     if !compiled.is_ok_and(|status| status.success()) {
         return skipped("no MPICH");
     }
-    // The launcher ends the other ranks when one was killed, and fails; with the option as well, because the partner of
-    // the killed rank fails. The status is 9 or 255, as the launcher or the partner was first to notice.
+    // The launcher ends the other ranks when one was killed, and fails; with the option as well, because the
+    // partner of the killed rank fails. The status is 9 or 255, as the launcher or the partner was first to
+    // notice.
     for more in [&[][..], &["-disable-auto-cleanup"]] {
         let mut untouched = Ranks::start(&program, more);
         signal("-KILL", untouched.rank(3));

@@ -1,6 +1,6 @@
-//! Packs of the repository, for libraries and for networks, that are damaged: lines and words are changed, doubled, left out and exchanged, also between
-//! packs. Whatever comes, a pack is read or refused with mistakes whose places lie within it, and one that was read has
-//! values for every row.
+//! Packs of the repository, for libraries and for networks, that are damaged: lines and words are changed,
+//! doubled, left out and exchanged, also between packs. Whatever comes, a pack is read or refused with
+//! mistakes whose places lie within it, and one that was read has values for every row.
 //!
 //! `FUZZ_SECONDS` sets the time of the ignored test, and `SEED` its first case.
 
@@ -176,8 +176,8 @@ fn try_case(seed: u64, schema: &Schema) -> bool {
     is_read || is_rule
 }
 
-/// Tries cases from this seed on, at least `least`, until the time is over. Returns how many, and how many packs were
-/// read.
+/// Tries cases from this seed on, at least `least`, until the time is over. Returns how many, and how many
+/// packs were read.
 fn play(from: u64, least: u64, time: Duration) -> (u64, u64) {
     let (begun, schema) = (Instant::now(), schema());
     let (mut tried, mut read) = (0, 0);

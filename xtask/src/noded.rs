@@ -1,11 +1,11 @@
-//! `cargo xtask bench nodes`: what strangers, and looking at the links, cost a run over two nodes of this machine; and
-//! runs over many nodes ([`many`]).
+//! `cargo xtask bench nodes`: what strangers, and looking at the links, cost a run over two nodes of this
+//! machine; and runs over many nodes ([`many`]).
 //!
 //! Runs take turns, so that other load on the machine affects all alike: without strangers, with strangers
-//! that connect to a socket of this program, with strangers that connect to the nodes, and with strangers that connect
-//! to the sockets to which the run's links go. The second kind has the cost of the strangers themselves, which would be
-//! on another machine. With `--watched` every second run is looked
-//! at by `thalweg scope links` instead, and the processor time of the run and its nodes is compared.
+//! that connect to a socket of this program, with strangers that connect to the nodes, and with strangers
+//! that connect to the sockets to which the run's links go. The second kind has the cost of the strangers
+//! themselves, which would be on another machine. With `--watched` every second run is looked at by `thalweg
+//! scope links` instead, and the processor time of the run and its nodes is compared.
 
 mod many;
 
@@ -424,8 +424,8 @@ impl Strangers {
     }
 }
 
-/// What a stranger sends: nothing, another protocol, garbage, a greeting of a node or of a link that is made up, the
-/// beginning of a handshake of TLS, or what it has recorded of a connection of the cluster.
+/// What a stranger sends: nothing, another protocol, garbage, a greeting of a node or of a link that is made
+/// up, the beginning of a handshake of TLS, or what it has recorded of a connection of the cluster.
 fn greeting(number: u32, recorded: &[u8]) -> Vec<u8> {
     let garbage = |count: u32| (0..count).map(move |n| (n.wrapping_mul(number) ^ (n >> 3)) as u8);
     match number / 2 % 7 {

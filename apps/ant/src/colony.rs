@@ -17,9 +17,10 @@ const EVAPORATION: f32 = 0.1;
 /// The least strength of a trail.
 const REMAINS: f32 = 0.1;
 
-/// The strength of each job's trail at each place of the order. The numbers are one array, which records can carry to
-/// other machines: the strength of each trail, with a row for each place and a number for each job; the sums of the
-/// strengths up to each place; and the order of jobs along which the trails were strengthened last.
+/// The strength of each job's trail at each place of the order. The numbers are one array, which records can
+/// carry to other machines: the strength of each trail, with a row for each place and a number for each job;
+/// the sums of the strengths up to each place; and the order of jobs along which the trails were strengthened
+/// last.
 #[derive(Clone, Debug)]
 pub struct Trails<N> {
     numbers: N,

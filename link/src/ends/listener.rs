@@ -452,8 +452,8 @@ impl Hall {
         }
     }
 
-    /// Reads what unknown peers have sent so far. Only those are read that have sent something: a read of each one for
-    /// each that comes would make many silent peers expensive.
+    /// Reads what unknown peers have sent so far. Only those are read that have sent something: a read of
+    /// each one for each that comes would make many silent peers expensive.
     fn read_greetings(&mut self) {
         let now = Instant::now();
         let mut at = 0;

@@ -1,7 +1,8 @@
-//! Damaged conversations with the real ends of links. A conversation is a valid one whose frames are then damaged: bits
-//! and fields are changed, frames are cut, doubled, left out, exchanged, or frames of other kinds put between them.
-//! Whatever comes, an end must not panic, hang, or take more memory than its limits say; and where the bytes of the
-//! stream were not changed, it must pass on the sent messages in their order, or fewer.
+//! Damaged conversations with the real ends of links. A conversation is a valid one whose frames are then
+//! damaged: bits and fields are changed, frames are cut, doubled, left out, exchanged, or frames of other
+//! kinds put between them. Whatever comes, an end must not panic, hang, or take more memory than its limits
+//! say; and where the bytes of the stream were not changed, it must pass on the sent messages in their order,
+//! or fewer.
 //!
 //! `FUZZ_SECONDS` sets the time of the ignored test, and `SEED` its first case.
 
@@ -251,8 +252,8 @@ impl Ends {
         }
     }
 
-    /// What a receiver passes on until its stream ends, its sender violates the protocol, or the connection is closed;
-    /// and whether the stream ended.
+    /// What a receiver passes on until its stream ends, its sender violates the protocol, or the connection
+    /// is closed; and whether the stream ended.
     fn all_of(receiver: &mut Receiver, client: &mut UnixStream, seed: u64) -> (Vec<Vec<u8>>, bool) {
         let begun = Instant::now();
         let mut got = Vec::new();

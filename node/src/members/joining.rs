@@ -24,8 +24,8 @@ use crate::channel::{hex, random};
 use crate::cluster::{Cluster, Known};
 use crate::talk::{OPENING, Talk};
 
-/// How often the cluster's folder is looked at although no change of it was noticed: the kernel does not notice changes
-/// that another machine makes to a folder that both use.
+/// How often the cluster's folder is looked at although no change of it was noticed: the kernel does not
+/// notice changes that another machine makes to a folder that both use.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// The pause before a node that has to wait is admitted.
 const AGAIN: Duration = Duration::from_millis(20);

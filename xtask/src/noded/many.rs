@@ -1,4 +1,5 @@
-//! Runs over many nodes: 64 nodes with some 2,000 links, a library of 5 MB on eight nodes, and a network cut in four.
+//! Runs over many nodes: 64 nodes with some 2,000 links, a library of 5 MB on eight nodes, and a network cut
+//! in four.
 
 use super::{Bench, Node};
 use crate::paper::Interval;
@@ -11,8 +12,8 @@ use std::process::{Child, Command, ExitCode, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// The nodes of the long run, and the splits over all of them that follow each other in its network. A split has a link
-/// to each of its replicas, and one back.
+/// The nodes of the long run, and the splits over all of them that follow each other in its network. A split
+/// has a link to each of its replicas, and one back.
 const NODES: usize = 64;
 const SPLITS: usize = 16;
 /// Records a second of the long run.
@@ -26,7 +27,8 @@ const CUT_MAX: f64 = 1.1;
 /// The rounds of work in a box, each some nanoseconds long, and the records of a run with them.
 const WORK: [(u32, u32); 2] = [(10_000, 20_000), (100_000, 4_000)];
 
-/// A library whose box counts up and works for a while. `BYTES` and `FIRST` make its file long and unlike others.
+/// A library whose box counts up and works for a while. `BYTES` and `FIRST` make its file long and unlike
+/// others.
 const BOX: &str = r#"#include "thalweg.h"
 __attribute__((used)) static const unsigned char content[BYTES] = {FIRST};
 static thalweg_status work(const void *data, thalweg_value *arguments, uint32_t count, thalweg_out *out) {
@@ -225,7 +227,8 @@ impl Bench {
     }
 }
 
-/// The connections between the run and the parts on these nodes: both ends of each are sockets of these processes.
+/// The connections between the run and the parts on these nodes: both ends of each are sockets of these
+/// processes.
 fn links(run: &Child, nodes: &[Node]) -> usize {
     let parts = nodes.iter().flat_map(|node| super::children(node.process.id()));
     let is_socket = |path: PathBuf| path.to_string_lossy().starts_with("socket:");
@@ -233,7 +236,8 @@ fn links(run: &Child, nodes: &[Node]) -> usize {
         let files = std::fs::read_dir(format!("/proc/{process}/fd")).into_iter().flatten().flatten();
         files.filter(|file| std::fs::read_link(file.path()).is_ok_and(is_socket)).count()
     });
-    // Each process has a socket where it listens, two for control (a part has one), and one for each end of a link.
+    // Each process has a socket where it listens, two for control (a part has one), and one for each end of a
+    // link.
     sockets.sum::<usize>().saturating_sub(4 * nodes.len()) / 2
 }
 
