@@ -1,9 +1,9 @@
 //! Measures a hop from one process to another, by each transport within a host: messages of 16 bytes one after
 //! another, and one message that goes to and fro.
 //!
-//! `cargo run --release -p thalweg-link --example near -- [RUNS]`: nanoseconds per hop, the median of the runs.
-//! `cargo run --release -p thalweg-exec --example hop -- 2 2 off 4` and `... off-one 1` measure the same between two
-//! workers of one process.
+//! `cargo run --release -p thalweg-link --example near -- [RUNS [TRANSPORT]]`: nanoseconds per hop, the
+//! median of the runs. `cargo run --release -p thalweg-exec --example hop -- 2 2 off 4` and `... off-one 1`
+//! measure the same between two workers of one process.
 #![allow(clippy::print_stdout)]
 
 use std::process::{Command, Stdio};
@@ -94,7 +94,8 @@ fn main() -> Result<(), Error> {
         return other(here, there);
     }
     let runs = arguments.first().and_then(|runs| runs.parse().ok()).unwrap_or(5);
-    for kind in ["memory", "unix", "tcp"] {
+    let only = arguments.get(1);
+    for kind in ["memory", "unix", "tcp"].into_iter().filter(|kind| only.is_none_or(|only| only == kind)) {
         let (mut many, mut one): (Vec<f64>, Vec<f64>) =
             (0..runs).map(|_| measure(kind)).collect::<Result<Vec<_>, _>>()?.into_iter().unzip();
         many.sort_by(f64::total_cmp);

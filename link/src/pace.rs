@@ -2,9 +2,10 @@
 //!
 //! Two limits apply together. A token bucket spreads the bytes evenly; its burst of 10 ms compensates for a
 //! thread that woke late. The bytes of the last 100 ms are counted, too, so that a burst after a rest does
-//! not exceed what the window allows. With enough to send, 99 % of the rate are used by a thread that wakes
-//! at most 0.2 ms late; one that wakes 1 ms late uses 98 %, because each window must have room for its
-//! bursts.
+//! not exceed what the window allows. With enough to send, 99.5 % of the rate are used by a thread that wakes
+//! at most 0.2 ms late. One that always wakes 1 ms late uses 98 %: the bytes of a full window leave it in the
+//! order in which they came, so each of them can be followed by others only as much later as the thread
+//! wakes.
 
 /// The window in which the rate is never exceeded, in nanoseconds.
 pub const WINDOW_NS: u64 = 100_000_000;
@@ -15,7 +16,7 @@ const SLOTS: usize = (WINDOW_NS / SLOT_NS) as usize + 1;
 /// The capacity of a bucket, as time at its rate.
 const BURST_NS: u64 = 10_000_000;
 /// The bucket fills at the rate less one part in this many.
-const STEADY: u64 = 200;
+const STEADY: u64 = 400;
 /// The least bytes of a frame, if the rate allows more in a window.
 pub(crate) const BYTES_MIN: u64 = 512;
 
@@ -62,12 +63,8 @@ impl Pace {
         if allowed >= least {
             return Ok(allowed);
         }
-        if of_window < least {
-            // The port is ahead of its rate, so the bucket is emptied. If the port sent on at the window's
-            // limit, it could not compensate for a thread that wakes late; an even pace from here on keeps it
-            // below that limit.
-            self.tokens = 0;
-        }
+        // A full window takes nothing from the bucket: at a slow rate, 512 bytes are two per cent of a
+        // window.
         let lacking = (u128::from(least) * 1_000_000_000).saturating_sub(self.tokens);
         let by_bucket = now_ns + (lacking.div_ceil(steady) as u64).max(1);
         Err(if of_window < least { by_bucket.max(self.slot_leaves(least, rate)) } else { by_bucket })

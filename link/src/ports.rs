@@ -62,10 +62,12 @@ struct Together {
 
 #[derive(Debug, Default)]
 struct Turns {
-    /// The ports that are not in use; the one that has rested longest is first, and is taken next.
+    /// The ports that are not in use; the one that has rested longest is first.
     free: VecDeque<Port>,
     /// The number of ports, free or in use.
     made: u32,
+    /// The bytes that went through each of these ports, in the order in which the ports were made.
+    carried: Vec<Arc<AtomicU64>>,
     /// The turns of the links that wait, in order.
     waiting: VecDeque<u64>,
     next_turn: u64,
@@ -74,6 +76,8 @@ struct Turns {
 #[derive(Debug, Default)]
 struct Port {
     pace: Pace,
+    /// The bytes that went through this port.
+    carried: Arc<AtomicU64>,
 }
 
 /// A port in use, which is given back when the value is dropped.
@@ -134,6 +138,13 @@ impl Ports {
         self.inner.carried.load(Ordering::Relaxed)
     }
 
+    /// The bytes that went through each port that was used so far, in the order of their first use. Bytes
+    /// that went through without a port, because the bandwidth of a receiver is not limited, are not among
+    /// these.
+    pub fn carried_by_port(&self) -> Vec<u64> {
+        self.inner.turns().carried.iter().map(|bytes| bytes.load(Ordering::Relaxed)).collect()
+    }
+
     /// Counts bytes that went through without a port, because the bandwidth is not limited.
     pub(crate) fn carry(&self, bytes: u64) {
         self.inner.carried.fetch_add(bytes, Ordering::Relaxed);
@@ -148,7 +159,7 @@ impl Ports {
     pub fn take(&self, deadline: Instant) -> Option<Turn> {
         let mut turns = self.inner.turns();
         if turns.waiting.is_empty()
-            && let Some(port) = turns.port(self.count())
+            && let Some(port) = turns.port(self.count(), self.bandwidth() > 0)
         {
             return Some(Turn::new(&self.inner, port));
         }
@@ -165,7 +176,7 @@ impl Ports {
             }
             turns = self.inner.freed.wait_timeout(turns, left).unwrap_or_else(PoisonError::into_inner).0;
             if turns.waiting.front() == Some(&mine)
-                && let Some(port) = turns.port(self.count())
+                && let Some(port) = turns.port(self.count(), self.bandwidth() > 0)
             {
                 turns.waiting.pop_front();
                 let more = !turns.waiting.is_empty();
@@ -195,19 +206,26 @@ impl Inner {
 }
 
 impl Turns {
-    /// A free port, made if there may be one more. If there are too many ports, free ones are removed.
-    fn port(&mut self, count: u32) -> Option<Port> {
-        while self.made > count && self.free.pop_front().is_some() {
+    /// A free port, or a new one while there may be more. If there are too many ports, free ones are removed.
+    fn port(&mut self, count: u32, is_limited: bool) -> Option<Port> {
+        while self.made > count
+            && let Some(port) = self.free.pop_front()
+        {
             self.made -= 1;
+            self.carried.retain(|carried| !Arc::ptr_eq(carried, &port.carried));
         }
-        if let Some(port) = self.free.pop_front() {
+        // With a limit a link that is alone goes through the same port again, because it may have the share
+        // of one. Without a limit all ports take turns.
+        if is_limited && let Some(port) = self.free.pop_back() {
             return Some(port);
         }
         if self.made >= count {
-            return None;
+            return self.free.pop_front();
         }
         self.made += 1;
-        Some(Port::default())
+        let port = Port::default();
+        self.carried.push(port.carried.clone());
+        Some(port)
     }
 }
 
@@ -262,6 +280,7 @@ impl Turn {
         let now_ns = self.inner.now_ns();
         if let Some(port) = &mut self.port {
             port.pace.spend(now_ns, bytes);
+            port.carried.fetch_add(bytes, Ordering::Relaxed);
         }
         if self.reserved > 0 {
             self.inner.together().pace.spend(now_ns, bytes);

@@ -297,6 +297,18 @@ impl Channel {
         self.0.write_all(&all)
     }
 
+    /// The connection of a client that knows the token.
+    #[cfg(test)]
+    pub(crate) fn greeted(stream: TcpStream, token: &Token) -> io::Result<Channel> {
+        Channel::greet(Stream::Tcp(stream), token, Side::Asks)
+    }
+
+    /// Sends bytes that need be no message.
+    #[cfg(test)]
+    pub(crate) fn send_bytes(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.0.write_all(bytes)
+    }
+
     /// Receives an object and bytes; `None` when the other end has closed the connection.
     ///
     /// # Errors

@@ -191,9 +191,14 @@ impl Cluster {
         &self.folder
     }
 
+    /// The folder that has a file for each known node.
+    pub(crate) fn nodes_folder(&self) -> PathBuf {
+        self.folder.join("nodes")
+    }
+
     /// The known nodes, by name; some may have ended.
     pub fn known(&self) -> Vec<Known> {
-        let entries = std::fs::read_dir(self.folder.join("nodes")).into_iter().flatten().flatten();
+        let entries = std::fs::read_dir(self.nodes_folder()).into_iter().flatten().flatten();
         let read = |entry: std::fs::DirEntry| {
             let name = entry.file_name().into_string().ok().filter(|name| is_name(name))?;
             let address = std::fs::read_to_string(entry.path()).ok()?.trim().to_owned();

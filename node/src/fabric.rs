@@ -340,8 +340,9 @@ impl Fabric {
 
     /// Ends all links to a node, which is lost.
     pub(crate) fn lose(&self, node: usize, why: &str) {
+        let name = self.name(node).unwrap_or_default();
         if let Some(lost) = self.lost().get_mut(node) {
-            lost.get_or_insert_with(|| why.to_owned());
+            lost.get_or_insert_with(|| format!("node {name} is lost: {why}"));
         }
         self.stops().iter().filter(|(at, _)| *at == node).for_each(|(_, stop)| stop.stop());
         // Links that the node passed on go through others now.

@@ -51,3 +51,6 @@ pub use settings::Settings;
 
 /// How long a node may be silent until it counts as lost, by default.
 pub const LEASE: std::time::Duration = std::time::Duration::from_secs(2);
+
+#[cfg(test)]
+mod tests;

@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{JoinHandle, Thread};
+
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
@@ -28,6 +29,7 @@ use crate::placement::Placement;
 use crate::shared_map::{Came, Exchange};
 use crate::store::hash_of;
 use crate::talk::{OPENING, Talk};
+use joining::Admitting;
 use reaching::{Reached, greet, is_secure, library, send_library};
 
 /// The interval at which each node's state is polled.
@@ -140,7 +142,7 @@ pub struct Members {
     /// Held while the network, its libraries or the list of nodes changes, so that these changes follow each other.
     changing: Mutex<()>,
     /// The thread that admits nodes.
-    admitting: Mutex<Option<JoinHandle<()>>>,
+    admitting: Mutex<Option<Admitting>>,
     /// The copies of the spaces of other machines; `None`: the run has no session.
     copies: Option<Arc<CopyBook>>,
     /// The nodes that are connected, until the session begins and takes them.

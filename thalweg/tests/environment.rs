@@ -78,6 +78,8 @@ fn every_variable_that_is_read_is_on_the_page_and_none_else() {
     for bindings in ["c", "c4snet", "python", "java"] {
         sources(&root().join("bindings").join(bindings), &mut files);
     }
+    // Files of tests are no part of the program.
+    files.retain(|path| path.file_name().is_none_or(|name| name != "tests.rs"));
     assert!(files.len() > 200, "{} files", files.len());
     let found: BTreeSet<String> = files.iter().flat_map(|path| read(path)).collect();
     let page = std::fs::read_to_string(root().join("docs/environment.md")).expect("the page");

@@ -206,6 +206,119 @@ fn what_was_kept_is_undone_and_pinned_when_the_user_asks() {
     assert!(!left.contains("tune-malloc"), "the space of the log is removed: {left}");
 }
 
+/// A program of MPI under its launcher, which ends with this value.
+struct Ranks {
+    launcher: Child,
+    program: std::path::PathBuf,
+    /// Its end stays open, because ranks that cannot write end, too.
+    _lines: BufReader<std::process::ChildStdout>,
+}
+
+impl Ranks {
+    /// Starts four ranks, and waits until two of them have played.
+    fn start(program: &std::path::Path, more: &[&str]) -> Ranks {
+        let mut command = Command::new("mpirun.mpich");
+        command.args(more).args(["-n", "4"]).arg(program).args(["120", "1000"]);
+        let mut launcher = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("it starts");
+        let mut lines = BufReader::new(launcher.stdout.take().expect("a pipe"));
+        lines.read_line(&mut String::new()).expect("a line");
+        Ranks { launcher, program: program.to_owned(), _lines: lines }
+    }
+
+    /// The processes of the ranks that live, in no order.
+    fn processes(&self) -> Vec<u32> {
+        let list = std::fs::read_dir("/proc").expect("a list of processes").flatten();
+        let all = list.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+        let is_rank =
+            |pid: &u32| std::fs::read_link(format!("/proc/{pid}/exe")).is_ok_and(|exe| exe == self.program);
+        all.filter(is_rank).collect()
+    }
+
+    /// The process of this rank.
+    fn rank(&self, number: u32) -> u32 {
+        let own = format!("PMI_RANK={number}");
+        let is_it = |pid: &u32| {
+            let known = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+            known.split(|byte| *byte == 0).any(|of| of == own.as_bytes())
+        };
+        self.processes().into_iter().find(is_it).expect("a rank")
+    }
+
+    /// How the launcher ends, within a minute.
+    fn status(&mut self) -> std::process::ExitStatus {
+        let begin = Instant::now();
+        loop {
+            if let Some(status) = self.launcher.try_wait().expect("its state") {
+                return status;
+            }
+            assert!(begin.elapsed() < Duration::from_secs(60), "the launcher goes on");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+}
+
+impl Drop for Ranks {
+    fn drop(&mut self) {
+        for process in self.processes() {
+            let _ = Command::new("kill").args(["-9", &process.to_string()]).status();
+        }
+        let _ = self.launcher.kill();
+        let _ = self.launcher.wait();
+    }
+}
+
+/// Starts a tuner of MPICH below this launcher, and waits until it has tried something. The thread has the
+/// tuner's further lines.
+fn mpich_tuner(launcher: u32, spaces: &tempfile::TempDir) -> (Child, std::thread::JoinHandle<Vec<String>>) {
+    let mut tuner = Command::new(env!("CARGO_BIN_EXE_thalweg"))
+        .args(["tune", &launcher.to_string(), "--library", "mpich"])
+        .env("THALWEG_SPACES", spaces.path())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("it starts");
+    let mut lines = BufReader::new(tuner.stdout.take().expect("a pipe")).lines().map_while(Result::ok);
+    assert!(lines.any(|line| line.contains("mpich.polls_before_yield")), "nothing is tried");
+    (tuner, std::thread::spawn(move || lines.collect()))
+}
+
+/// Waits until the tuner has ended by itself.
+fn ends(tuner: &mut Child) {
+    let begin = Instant::now();
+    while tuner.try_wait().expect("its state").is_none() {
+        assert!(begin.elapsed() < Duration::from_secs(60), "the tuner goes on without its processes");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+#[test]
+fn a_killed_rank_of_mpi_ends_its_program_and_the_tuner() {
+    let (folder, spaces) = (tempfile::tempdir().expect("a folder"), tempfile::tempdir().expect("a folder"));
+    let (source, program) =
+        (std::path::Path::new(machine::PROGRAMS).join("ranks.c"), folder.path().join("ranks"));
+    let compiled = Command::new("mpicc.mpich").arg("-O2").arg(source).arg("-o").arg(&program).status();
+    if !compiled.is_ok_and(|status| status.success()) {
+        return skipped("no MPICH");
+    }
+    // The launcher ends the other ranks when one was killed, and fails; with the option as well, because the
+    // partner of the killed rank fails. The status is 9 or 255, as the launcher or the partner was first to
+    // notice.
+    for more in [&[][..], &["-disable-auto-cleanup"]] {
+        let mut untouched = Ranks::start(&program, more);
+        signal("-KILL", untouched.rank(3));
+        let is_usual = |status: std::process::ExitStatus| matches!(status.code(), Some(9 | 255));
+        let status = untouched.status();
+        assert!(is_usual(status) && untouched.processes().is_empty(), "{status}");
+        let mut tuned = Ranks::start(&program, more);
+        let (mut tuner, said) = mpich_tuner(tuned.launcher.id(), &spaces);
+        signal("-KILL", tuned.rank(3));
+        let status = tuned.status();
+        assert!(is_usual(status), "{status}");
+        ends(&mut tuner);
+        wait_for_guard(tuner.id());
+        assert!(tuned.processes().is_empty(), "{:?}", said.join());
+    }
+}
+
 #[test]
 fn packs_are_checked_and_tried_without_a_target() {
     let folder = tempfile::tempdir().expect("a folder");

@@ -97,7 +97,6 @@ fn a_library_travels_once() {
     assert_eq!(libraries.len(), 1, "both nodes, of one cluster on one machine, have it once");
 }
 
-/// The colony's boxes exchange opaque values, so they stay on one node.
 #[test]
 fn the_applications_give_the_same_over_nodes() {
     let option = r#"{"spot": 100.0, "strike": 105.0, "rate": 0.03, "volatility": 0.25, "years": 1.0, "<paths>": 300, "<batches>": 30, "<lanes>": 3}"#;
@@ -113,7 +112,7 @@ fn the_applications_give_the_same_over_nodes() {
         ("app-mc", "apps/mc/farm.snet", option, &[], &four),
         ("app-rt", "apps/rt/rt.snet", scenes, &["--order-by", "number"], &four),
         ("app-audio", "apps/audio/audio.snet", &chirp, &["--output-bytes", "data"], &four),
-        ("app-ant", "apps/ant/ant.snet", jobs, &[], &four[..1]),
+        ("app-ant", "apps/ant/ant.snet", jobs, &[], &four),
     ];
     let cluster = Cluster::of(&["a", "b", "c", "d"]);
     for (package, net, input, more, over) in apps {
@@ -128,10 +127,52 @@ fn the_applications_give_the_same_over_nodes() {
             assert!(over.stdout == alone.stdout, "{net} over {nodes}: another result");
         }
     }
-    let ant = des_run::root().join("apps/ant/ant.snet").display().to_string();
-    let library = des_run::library_of("app-ant");
-    let boxes = ["--boxes", library.to_str().expect("UTF-8")];
-    let parted = cluster.run(&[&[ant.as_str()], &boxes[..], &["--nodes", "a,b"]].concat(), jobs);
+}
+
+/// Boxes of which one makes a value that only their library understands.
+const OPAQUE: &str = r#"#include "thalweg.h"
+static const thalweg_opaque_kind kind = {.name = "thing"};
+static thalweg_status make(const void *data, thalweg_value *arguments, uint32_t count, thalweg_out *out) {
+    static int thing;
+    thalweg_value values[1];
+    (void)data, (void)arguments, (void)count;
+    values[0] = thalweg_opaque(&kind, &thing);
+    thalweg_emit(out, 1, 1, values);
+    return THALWEG_DONE;
+}
+static thalweg_status take(const void *data, thalweg_value *arguments, uint32_t count, thalweg_out *out) {
+    thalweg_value values[1];
+    (void)data, (void)count;
+    values[0] = thalweg_int(thalweg_get_opaque(&arguments[0], &kind) != NULL);
+    thalweg_emit(out, 1, 1, values);
+    return THALWEG_DONE;
+}
+static const thalweg_box boxes[] = {
+    THALWEG_BOX("box make ((<n>) -> (thing))", 1, make),
+    THALWEG_BOX("box take ((thing) -> (<found>))", 1, take),
+};
+THALWEG_LIBRARY(boxes)
+"#;
+
+#[test]
+fn an_opaque_value_stays_on_its_node() {
+    let cluster = Cluster::of(&["a", "b"]);
+    let (source, library) = (cluster.net("thing.c", OPAQUE), cluster.path("libthing.so"));
+    let mut compile = Command::new("cc");
+    compile.args(["-std=c11", "-O2", "-shared", "-fPIC", "-I"]).arg(des_run::root().join("bindings/c"));
+    let compiled = compile.args([&source, "-o"]).arg(&library).status();
+    assert!(compiled.is_ok_and(|status| status.success()), "a C compiler");
+    let boxes = "{ box make ((<n>) -> (thing)); box take ((thing) -> (<found>)); }";
+    let net = |name: &str, parts: &str| {
+        cluster.net(&format!("{name}.snet"), &format!("net {name} {boxes} connect {parts};"))
+    };
+    let run = |net: &str| {
+        let library = library.to_str().expect("UTF-8");
+        cluster.run(&[net, "--boxes", library, "--nodes", "a,b"], "{\"<n>\": 1}\n")
+    };
+    let together = run(&net("together", "(make .. take) @ 1"));
+    assert_eq!(out(&together), "{\"<found>\": 1}\n", "{}", stderr(&together));
+    let parted = run(&net("parted", "(make @ 0) .. (take @ 1)"));
     assert_eq!(parted.status.code(), Some(1), "{}", stderr(&parted));
     assert!(stderr(&parted).contains("is opaque, so it cannot go to another node"), "{}", stderr(&parted));
 }
@@ -250,6 +291,7 @@ fn going_on_without_a_node_balances_the_books() {
         "each record came out or failed, none twice ({back} came out): {stderr}"
     );
     assert!((1..100).contains(&back), "{back}");
+    assert!(stderr.contains("slow/place: node b is lost: it closed the connection ("), "{stderr}");
 }
 
 #[test]

@@ -25,31 +25,26 @@ struct App {
     of: (&'static str, &'static str),
     input: String,
     more: Vec<String>,
-    /// The nodes over which the network may be distributed.
-    nodes: &'static [&'static str],
 }
 
-/// The five applications. The boxes of the colony exchange opaque values, so its parts stay on one node.
+/// The five applications.
 fn apps(plain: &Path) -> Vec<App> {
     let option = r#"{"spot": 100.0, "strike": 105.0, "rate": 0.03, "volatility": 0.25, "years": 1.0, "<paths>": 300, "<batches>": 30, "<lanes>": 3}"#;
     let chirp = des_run::root().join("apps/audio/tests/data/chirp.ogg");
     let texts = |texts: &[&str]| texts.iter().map(|&text| text.to_owned()).collect();
-    let both = &["a,b", "a,b,c,d"][..];
     let plain = plain.to_str().expect("UTF-8");
     let key = r#"{"key": {"$base64": "EzRXeZu83/E="}}"#;
     vec![
-        App { of: ("app-mc", "apps/mc/farm.snet"), input: option.to_owned(), more: vec![], nodes: both },
+        App { of: ("app-mc", "apps/mc/farm.snet"), input: option.to_owned(), more: vec![] },
         App {
             of: ("app-rt", "apps/rt/rt.snet"),
             input: r#"{"<scenes>": 12, "<solvers>": 4, "<width>": 40, "<height>": 30}"#.to_owned(),
             more: texts(&["--order-by", "number"]),
-            nodes: both,
         },
         App {
             of: ("app-audio", "apps/audio/audio.snet"),
             input: format!("{{\"file\": {:?}}}", chirp.to_str().expect("UTF-8")),
             more: texts(&["--output-bytes", "data"]),
-            nodes: both,
         },
         App {
             of: ("app-des", "apps/des/des.snet"),
@@ -68,13 +63,11 @@ fn apps(plain: &Path) -> Vec<App> {
                 "--order-by",
                 "seq",
             ]),
-            nodes: both,
         },
         App {
             of: ("app-ant", "apps/ant/ant.snet"),
             input: r#"{"<jobs>": 12, "<ants>": 9, "<steps>": 15, "<seed>": 7}"#.to_owned(),
             more: vec![],
-            nodes: &["a"],
         },
     ]
 }
@@ -84,8 +77,10 @@ impl App {
         let (package, net) = self.of;
         let net = des_run::root().join(net).display().to_string();
         let library = des_run::library_of(package).to_str().expect("UTF-8").to_owned();
-        let own = [net, "--boxes".to_owned(), library].into_iter().chain(self.more.clone());
-        own.chain(more.iter().map(|&one| one.to_owned())).collect()
+        let mut own = vec![net, "--boxes".to_owned(), library];
+        own.extend(self.more.clone());
+        own.extend(more.iter().map(|&one| one.to_owned()));
+        own
     }
 
     fn run(&self, cluster: &Cluster, more: &[&str]) -> Output {
@@ -132,15 +127,15 @@ fn the_applications_give_the_same_by_each_transport() {
     let text: Vec<u8> = (0..200_000_u32).map(|n| (n * 7 % 251) as u8).collect();
     let plain = cluster.path("plain");
     std::fs::write(&plain, &text).expect("written");
-    let mut moves = 0;
     for app in apps(&plain) {
+        let mut moves = 0;
         let alone = app.run(&cluster, &[]);
         assert!(alone.status.success() && !alone.stdout.is_empty(), "{:?}: {}", app.of, stderr(&alone));
         if app.of.0 == "app-des" {
             assert!(alone.stdout == des_run::openssl(&plain), "another cipher");
         }
-        for &nodes in app.nodes {
-            for transport in &TRANSPORTS[1..] {
+        for nodes in ["a", "a,b", "a,b,c,d"] {
+            for transport in TRANSPORTS {
                 let how = format!("link.transport={transport}");
                 let over = app.run(&cluster, &["--nodes", nodes, "--set", &how]);
                 assert!(over.status.success(), "{:?} over {nodes}, {how}: {}", app.of, stderr(&over));
@@ -151,8 +146,8 @@ fn the_applications_give_the_same_by_each_transport() {
             assert!(over.stdout == alone.stdout, "{:?} over {nodes}, moving: another result", app.of);
             moves += moved;
         }
+        assert!(moves > 0, "{:?}: no link moved", app.of);
     }
-    assert!(moves > 5, "{moves} moves");
 }
 
 #[test]

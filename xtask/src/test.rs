@@ -86,7 +86,7 @@ const STEPS: &[Step] = &[
     },
     Step {
         name: "fuzz",
-        what: "ten minutes each of damaged spaces, random networks, records, packs, views, scope protocols and texts in C (needs cargo-fuzz)",
+        what: "ten minutes each of damaged conversations on links and with nodes, and of damaged packs; with cargo-fuzz of damaged spaces, random networks, records, packs, views, scope protocols and texts in C",
         run: fuzz,
         long: true,
     },
@@ -528,6 +528,14 @@ fn long_test(count: &mut Count, package: &str, file: &str) -> Result<()> {
 }
 
 fn fuzz(count: &mut Count) -> Result<()> {
+    // These damage valid conversations and packs themselves, and need no cargo-fuzz.
+    for (package, test) in
+        [("thalweg-link", "--lib"), ("thalweg-node", "--lib"), ("thalweg-tune", "--test=mutated")]
+    {
+        let mut command = process::cargo();
+        command.args(["test", "--locked", "--release", "-p", package, test, "damaged_", "--"]);
+        counted(count, command.args(["--ignored", "--nocapture"]))?;
+    }
     let target = process::target_dir().join("fuzz");
     // The first target leaves its spaces open on purpose, as a killed process does, which the sanitizer would
     // report as leaks.

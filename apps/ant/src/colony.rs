@@ -17,64 +17,52 @@ const EVAPORATION: f32 = 0.1;
 /// The least strength of a trail.
 const REMAINS: f32 = 0.1;
 
-/// The strength of each job's trail at each place of the order.
+/// The strength of each job's trail at each place of the order. The numbers are one array, which records can
+/// carry to other machines: the strength of each trail, with a row for each place and a number for each job;
+/// the sums of the strengths up to each place; and the order of jobs along which the trails were strengthened
+/// last.
 #[derive(Clone, Debug)]
-pub struct Trails {
-    /// The strength of each trail, with a row for each place and a number for each job.
-    strengths: Vec<f32>,
-    /// The sums of the strengths up to each place.
-    sums: Vec<f32>,
-    /// The order of jobs along which the trails were strengthened last.
-    order: Vec<u32>,
+pub struct Trails<N> {
+    numbers: N,
+    /// The number of jobs.
+    count: usize,
 }
 
-impl Trails {
+impl Trails<Vec<f32>> {
     /// Trails of equal strength, with an order in which the ants choose.
-    pub fn new(order: Vec<u32>) -> Trails {
+    pub fn new(order: &[u32]) -> Trails<Vec<f32>> {
         let count = order.len();
-        let mut trails = Trails {
-            strengths: vec![1.0 / count as f32; count * count],
-            sums: vec![0.0; count * count],
-            order,
-        };
+        let mut numbers = vec![1.0 / count as f32; count * count];
+        numbers.resize(2 * count * count, 0.0);
+        numbers.extend(order.iter().map(|job| *job as f32));
+        let mut trails = Trails { numbers, count };
         trails.add_up();
         trails
     }
 
-    /// Ends a step: all trails get weaker, and `order` strengthens its own.
-    pub fn mark(&mut self, order: &[u32]) {
-        let count = order.len();
-        let least = REMAINS / count as f32;
-        for strength in &mut self.strengths {
-            *strength = (*strength * (1.0 - EVAPORATION)).max(least);
-        }
-        for (row, job) in self.strengths.chunks_exact_mut(count).zip(order) {
-            row[*job as usize] += EVAPORATION;
-        }
-        self.order.copy_from_slice(order);
-        self.add_up();
+    /// The numbers of the trails.
+    pub fn numbers(&self) -> &[f32] {
+        &self.numbers
     }
+}
 
-    fn add_up(&mut self) {
-        let count = self.order.len();
-        self.sums[..count].copy_from_slice(&self.strengths[..count]);
-        for place in 1..count {
-            let (before, from_here) = self.sums.split_at_mut(place * count);
-            let before = &before[(place - 1) * count..];
-            let strengths = &self.strengths[place * count..];
-            for ((sum, before), strength) in from_here.iter_mut().zip(before).zip(strengths).take(count) {
-                *sum = before + strength;
-            }
-        }
+impl<N: AsRef<[f32]>> Trails<N> {
+    /// The trails of this number of jobs that these numbers are; `None`: they are no trails.
+    pub fn of(numbers: N, count: usize) -> Option<Trails<N>> {
+        let all = numbers.as_ref();
+        let is_job = |number: &f32| (0.0..count as f32).contains(number);
+        let are_trails =
+            all.len() == 2 * count * count + count && all[2 * count * count..].iter().all(is_job);
+        are_trails.then_some(Trails { numbers, count })
     }
 
     /// Lets an ant walk along the trails, and returns its order of the jobs.
     pub fn walk(&self, jobs: &Jobs, mut random: Random) -> Vec<u32> {
-        let count = self.order.len();
-        let mut coming = self.order.iter().copied();
+        let (count, numbers) = (self.count, self.numbers.as_ref());
+        let mut coming = numbers[2 * count * count..].iter().map(|job| *job as u32);
         let mut choice: Vec<u32> = coming.by_ref().take(CHOICE).collect();
         let (mut order, mut now) = (Vec::with_capacity(count), 0);
-        for sums in self.sums.chunks_exact(count) {
+        for sums in numbers[count * count..2 * count * count].chunks_exact(count) {
             let next = if random.share() < EXPLORED / count as f64 {
                 explored(
                     &choice,
@@ -92,6 +80,38 @@ impl Trails {
         (0..LEAPS).for_each(|_| jobs.leap(&mut order, random.below(count as u64) as usize));
         jobs.improve(&mut order);
         order
+    }
+}
+
+impl<N: AsMut<[f32]>> Trails<N> {
+    /// Ends a step: all trails get weaker, and `order` strengthens its own.
+    pub fn mark(&mut self, order: &[u32]) {
+        let count = self.count;
+        let least = REMAINS / count as f32;
+        let (strengths, rest) = self.numbers.as_mut().split_at_mut(count * count);
+        for strength in &mut *strengths {
+            *strength = (*strength * (1.0 - EVAPORATION)).max(least);
+        }
+        for (row, job) in strengths.chunks_exact_mut(count).zip(order) {
+            row[*job as usize] += EVAPORATION;
+        }
+        rest[count * count..].iter_mut().zip(order).for_each(|(last, job)| *last = *job as f32);
+        self.add_up();
+    }
+
+    fn add_up(&mut self) {
+        let count = self.count;
+        let (strengths, rest) = self.numbers.as_mut().split_at_mut(count * count);
+        let sums = &mut rest[..count * count];
+        sums[..count].copy_from_slice(&strengths[..count]);
+        for place in 1..count {
+            let (before, from_here) = sums.split_at_mut(place * count);
+            let before = &before[(place - 1) * count..];
+            let strengths = &strengths[place * count..];
+            for ((sum, before), strength) in from_here.iter_mut().zip(before).zip(strengths).take(count) {
+                *sum = before + strength;
+            }
+        }
     }
 }
 
@@ -115,7 +135,7 @@ fn explored(choice: &[u32], weight: impl Fn(u32) -> f64, lot: f64) -> usize {
 /// The network's algorithm as a loop: returns the best order of `ants` ants in `steps` steps, and its cost.
 pub fn solve(jobs: &Jobs, ants: u64, steps: u64, seed: u64) -> (i64, Vec<u32>) {
     let order = jobs.by_urgency();
-    let mut trails = Trails::new(order.clone());
+    let mut trails = Trails::new(&order);
     let mut best = (jobs.cost(&order), order);
     for left in (1..=steps).rev() {
         let found = (1..=ants).map(|ant| trails.walk(jobs, Random::of([seed, left, ant])));
@@ -145,9 +165,9 @@ mod tests {
         let jobs = Jobs::new(&times, &weights, &due).expect("a problem");
         let mut marked = jobs.by_urgency();
         jobs.improve(&mut marked);
-        let mut trails = Trails::new(marked.clone());
+        let mut trails = Trails::new(&marked);
         (0..100).for_each(|_| trails.mark(&marked));
-        let sums = trails.sums.chunks_exact(40);
+        let sums = trails.numbers()[40 * 40..2 * 40 * 40].chunks_exact(40);
         let followed: Vec<u32> = sums
             .zip(&marked)
             .map(|(sums, _)| sums)

@@ -54,6 +54,16 @@ impl Jobs {
         Ok(Jobs((0..count).map(job).collect()))
     }
 
+    /// The jobs that these numbers are: all times, then all weights, then all dates.
+    ///
+    /// # Errors
+    /// The errors of [`Jobs::new`].
+    pub fn of(numbers: &[i64]) -> Result<Jobs, String> {
+        let (times, rest) = numbers.split_at(numbers.len() / 3);
+        let (weights, due) = rest.split_at(times.len());
+        Jobs::new(times, weights, due)
+    }
+
     /// The number of jobs.
     #[expect(clippy::len_without_is_empty, reason = "a problem has a job at least")]
     pub fn len(&self) -> usize {

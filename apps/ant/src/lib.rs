@@ -36,7 +36,7 @@ pub use exported::{thalweg_box_entries, thalweg_boxes};
 use colony::Trails;
 use jobs::Jobs;
 use random::Random;
-use thalweg_box::{Array, Opaque, Out, Variant};
+use thalweg_box::{Array, Out, Variant};
 
 /// Draws random jobs.
 fn draw(jobs: i64, seed: i64, out: &mut Out) -> Result<(), String> {
@@ -52,12 +52,13 @@ fn open(times: Vec<i64>, weights: Vec<i64>, due: Vec<i64>, steps: i64, out: &mut
     let jobs = Jobs::new(&times, &weights, &due)?;
     let order = jobs.by_urgency();
     let (cost, first) = (jobs.cost(&order), Array::from_slice(&order));
-    out.emit((Opaque::new(jobs), Opaque::new(Trails::new(order)), first, cost, steps));
+    let numbers = Array::from_slice(&[times, weights, due].concat());
+    out.emit((numbers, Array::from_slice(Trails::new(&order).numbers()), first, cost, steps));
     Ok(())
 }
 
 /// Emits the ants of a step, and the record that waits for them.
-fn send(jobs: Opaque, trails: Opaque, ants: i64, seed: i64, left: i64, out: &mut Out) -> Result<(), String> {
+fn send(jobs: Array, trails: Array, ants: i64, seed: i64, left: i64, out: &mut Out) -> Result<(), String> {
     if ants < 1 {
         return Err(format!("<ants> is {ants}: there must be one at least"));
     }
@@ -68,17 +69,10 @@ fn send(jobs: Opaque, trails: Opaque, ants: i64, seed: i64, left: i64, out: &mut
 }
 
 /// Emits the order that an ant found, and its cost.
-fn walk(
-    jobs: Opaque,
-    trails: Opaque,
-    seed: i64,
-    left: i64,
-    ant: i64,
-    out: &mut Out,
-) -> Result<(), &'static str> {
-    let jobs = jobs.get::<Jobs>().ok_or(FOREIGN)?;
-    let random = Random::of([seed, left, ant].map(i64::cast_unsigned));
-    let order = trails.get::<Trails>().ok_or(FOREIGN)?.walk(jobs, random);
+fn walk(jobs: Array, trails: Array, seed: i64, left: i64, ant: i64, out: &mut Out) -> Result<(), String> {
+    let jobs = Jobs::of(jobs.as_slice().ok_or(FOREIGN)?)?;
+    let trails = Trails::of(trails.as_slice().ok_or(FOREIGN)?, jobs.len()).ok_or(FOREIGN)?;
+    let order = trails.walk(&jobs, Random::of([seed, left, ant].map(i64::cast_unsigned)));
     out.emit((Array::from_slice(&order), jobs.cost(&order), ant));
     Ok(())
 }
@@ -106,15 +100,17 @@ fn compare(
 
 /// Emits the trails for the next step.
 fn mark(
-    mut trails: Opaque,
+    mut trails: Array,
     order: Array,
     _by: i64,
     _away: i64,
     left: i64,
     out: &mut Out,
 ) -> Result<(), &'static str> {
-    let marked = trails.make_mut::<Trails>().ok_or(FOREIGN)?;
-    marked.mark(order.as_slice().ok_or(FOREIGN)?);
+    let along = order.as_slice::<u32>().ok_or(FOREIGN)?;
+    let is_job = |job: &u32| (*job as usize) < along.len();
+    let marked = trails.make_mut::<f32>().filter(|_| along.iter().all(is_job)).ok_or(FOREIGN)?;
+    Trails::of(marked, along.len()).ok_or(FOREIGN)?.mark(along);
     out.emit((trails, order, left - 1));
     Ok(())
 }

@@ -112,6 +112,8 @@ struct Stranger {
     connection: Connection,
     frames: Frames,
     since: Instant,
+    /// Whether there may be something to read.
+    is_ready: bool,
 }
 
 impl Listener {
@@ -412,7 +414,7 @@ impl Hall {
         }
     }
 
-    fn wait(&self) -> std::io::Result<()> {
+    fn wait(&mut self) -> std::io::Result<()> {
         let mut fds = vec![self.stop.bell()];
         fds.extend(self.sockets.iter().map(AsFd::as_fd));
         fds.extend(self.strangers.iter().map(|stranger| stranger.connection.as_fd()));
@@ -420,7 +422,11 @@ impl Hall {
             fds.into_iter().map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)).collect();
         let patience =
             self.strangers.front().map_or(PATIENCE, |first| PATIENCE.saturating_sub(first.since.elapsed()));
-        wait_for(&mut waited, Instant::now() + patience)
+        wait_for(&mut waited, Instant::now() + patience)?;
+        let strangers = waited.iter().skip(1 + self.sockets.len());
+        let ready: Vec<bool> = strangers.map(|fd| !fd.revents().is_empty()).collect();
+        self.strangers.iter_mut().zip(ready).for_each(|(stranger, is_ready)| stranger.is_ready = is_ready);
+        Ok(())
     }
 
     /// Accepts new connections, a bounded number at a time.
@@ -440,18 +446,29 @@ impl Hall {
                     connection,
                     frames: Frames::default(),
                     since: Instant::now(),
+                    is_ready: true,
                 });
             }
         }
     }
 
-    /// Reads what unknown peers have sent so far.
+    /// Reads what unknown peers have sent so far. Only those are read that have sent something: a read of
+    /// each one for each that comes would make many silent peers expensive.
     fn read_greetings(&mut self) {
-        for _ in 0..self.strangers.len() {
-            let Some(mut stranger) = self.strangers.pop_front() else { return };
+        let now = Instant::now();
+        let mut at = 0;
+        while let Some(stranger) = self.strangers.get(at) {
+            let is_late = now.saturating_duration_since(stranger.since) >= PATIENCE;
+            if !stranger.is_ready && !is_late {
+                at += 1;
+                continue;
+            }
+            let Some(mut stranger) = self.strangers.remove(at) else { return };
+            stranger.is_ready = false;
             match stranger.frames.read(&mut stranger.connection) {
-                Ok(Ok(Read::Later)) if stranger.since.elapsed() < PATIENCE => {
-                    self.strangers.push_back(stranger)
+                Ok(Ok(Read::Later)) if !is_late => {
+                    self.strangers.insert(at, stranger);
+                    at += 1;
                 }
                 Ok(Ok(Read::Frame(header))) if header.kind == Kind::Hello => self.answer(stranger),
                 Ok(Ok(Read::Frame(header))) if header.kind == Kind::Via => self.pass_on(stranger, &header),

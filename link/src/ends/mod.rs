@@ -22,3 +22,6 @@ use std::time::Duration;
 /// How long an end waits for the other one, by default: for a first connection, and for a new one after one
 /// broke.
 pub const LEASE: Duration = Duration::from_secs(10);
+
+#[cfg(test)]
+mod tests;

@@ -179,6 +179,11 @@ impl Receiver {
         self.flow.message(self.at.clone())
     }
 
+    #[cfg(test)]
+    pub(super) fn is_connected(&self) -> bool {
+        self.connected.is_some()
+    }
+
     /// Whether the sender has ended the stream and all of it was returned to the user.
     pub fn is_ended(&self) -> bool {
         self.flow.is_finished()

@@ -30,6 +30,11 @@ fn length(bytes: u64) -> ([u8; LENGTH_BYTES_MAX], usize) {
 /// The length at the beginning of these bytes, and the number of bytes that encode it; `None` if the bytes
 /// end within it.
 fn parse_length(bytes: &[u8]) -> Result<Option<(u64, usize)>, crate::Violation> {
+    if let Some(&byte) = bytes.first()
+        && byte < 0x80
+    {
+        return Ok(Some((byte.into(), 1)));
+    }
     let mut value = 0_u64;
     for (at, byte) in bytes.iter().take(LENGTH_BYTES_MAX).enumerate() {
         let part = u64::from(byte & 0x7f);

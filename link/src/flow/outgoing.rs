@@ -13,6 +13,9 @@ pub(crate) struct Piece {
     pub(crate) ack_wanted: bool,
 }
 
+/// A message of fewer bytes is appended together with its length, which is one byte then.
+const SMALL_BYTES: usize = 64;
+
 /// The bytes that are not sent yet, or were sent and not acknowledged.
 #[derive(Debug)]
 pub(crate) struct Outgoing {
@@ -64,6 +67,14 @@ impl Outgoing {
     /// Appends a message. The caller has checked that there is room.
     pub(crate) fn push(&mut self, message: &[u8]) {
         debug_assert!(!self.ended, "the stream has ended");
+        if message.len() < SMALL_BYTES {
+            // One piece is appended faster than two.
+            let mut both = [0; SMALL_BYTES];
+            both[0] = message.len() as u8;
+            both[1..=message.len()].copy_from_slice(message);
+            self.kept.extend(&both[..=message.len()]);
+            return;
+        }
         let (prefix, bytes) = length(message.len() as u64);
         self.kept.extend(&prefix[..bytes]);
         self.kept.extend(message);

@@ -97,6 +97,19 @@ fn a_link_has_no_more_than_the_share_of_a_port() {
     assert!(most <= 200_000, "{most}");
 }
 
+/// So it is if other links have used further ports before.
+#[test]
+fn a_link_has_no_more_than_a_share_if_other_ports_are_free() {
+    let ports = Ports::new(4, 0);
+    flow(6, (&ports, &Ports::new(8, 0)), Duration::from_millis(100));
+    assert_eq!(ports.carried_by_port().len(), 4);
+    ports.set_bandwidth(8_000_000);
+    ports.inner.journal.lock().unwrap().clear();
+    flow(1, (&ports, &Ports::new(1, 0)), Duration::from_millis(400));
+    let most = most_in_a_window(&passages(&ports));
+    assert!(most <= 200_000, "{most}");
+}
+
 /// The number of ports changes all the time, and the bandwidth is kept to nevertheless.
 #[test]
 fn no_window_has_more_while_the_number_of_ports_changes() {

@@ -359,6 +359,11 @@ fn notes(parts: &[Report]) -> Vec<Note> {
         let process = format!("Process {} ({name}, pid {pid})", n + 1);
         let text = format!("{process}: {}", part.verdict.words.text);
         notes.push(Note { code: "process".to_owned(), text });
+        // The state of the session does not say which of its processes was killed.
+        if parts.len() > 1 && part.window.state == State::Killed {
+            let text = format!("{process}: It was killed, or died, and ended without order.");
+            notes.push(Note { code: "killed".to_owned(), text });
+        }
         let of_it = part.notes.iter();
         notes.extend(
             of_it.map(|Note { code, text }| Note { code: code.clone(), text: format!("{process}: {text}") }),

@@ -5,38 +5,59 @@
 //! accept links from there. Components keep their places; new replicas of `!@` and networks that are loaded later are
 //! distributed over all nodes that are counted.
 
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::inotify::{self, CreateFlags, WatchFlags};
 use serde_json::json;
 use thalweg_host::Error;
 
 use super::reaching::{greet, send_library};
 use super::{Members, locked};
 use crate::channel::{hex, random};
-use crate::cluster::Known;
+use crate::cluster::{Cluster, Known};
 use crate::talk::{OPENING, Talk};
 
-/// How often the cluster's folder is looked at.
-const LOOK_EVERY: Duration = Duration::from_millis(20);
+/// How often the cluster's folder is looked at although no change of it was noticed: the kernel does not
+/// notice changes that another machine makes to a folder that both use.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// The pause before a node that has to wait is admitted.
+const AGAIN: Duration = Duration::from_millis(20);
+
+/// The thread that admits nodes.
+#[derive(Debug)]
+pub(super) struct Admitting {
+    thread: JoinHandle<()>,
+    /// The thread ends its wait when this end is closed.
+    bell: UnixStream,
+}
 
 impl Members {
     /// Starts the thread that admits nodes which are not among `seen`, the nodes that the folder has now.
-    pub(super) fn admit_later(self: &Arc<Self>, mut seen: Vec<Known>) -> Result<JoinHandle<()>, Error> {
+    pub(super) fn admit_later(self: &Arc<Self>, mut seen: Vec<Known>) -> Result<Admitting, Error> {
+        let failed = |error| Error::run("cannot start a thread").because(error);
         let members = Arc::downgrade(self);
-        let look = move || while look_once(&members, &mut seen) {};
-        let thread = std::thread::Builder::new().name("admits nodes".into()).spawn(look);
-        thread.map_err(|error| Error::run("cannot start a thread").because(error))
+        let (bell, other) = UnixStream::pair().map_err(failed)?;
+        let changes = Changes::of(&self.plan.cluster, other);
+        let look = move || {
+            while let Some(most) = look_once(&members, &mut seen) {
+                changes.wait(most);
+            }
+        };
+        let thread = std::thread::Builder::new().name("admits nodes".into()).spawn(look).map_err(failed)?;
+        Ok(Admitting { thread, bell })
     }
 
     /// Waits until the thread that admits nodes has ended.
     pub(super) fn admit_no_more(&self) {
-        let thread = locked(&self.admitting).take();
-        if let Some(thread) = thread {
-            thread.thread().unpark();
+        if let Some(Admitting { thread, bell }) = locked(&self.admitting).take() {
+            drop(bell);
             // A panic of the thread was reported by the thread itself.
             let _ = thread.join();
         }
@@ -93,23 +114,51 @@ impl Members {
     }
 }
 
-/// Admits the nodes that have come; returns whether the session goes on.
-fn look_once(members: &Weak<Members>, seen: &mut Vec<Known>) -> bool {
-    std::thread::park_timeout(LOOK_EVERY);
-    let Some(members) = members.upgrade() else { return false };
+/// What ends a wait of the thread that admits nodes.
+struct Changes {
+    /// Notices changes of the folder of nodes; `None`: the system has no more of these.
+    folder: Option<OwnedFd>,
+    bell: UnixStream,
+}
+
+impl Changes {
+    fn of(cluster: &Cluster, bell: UnixStream) -> Changes {
+        let watched = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK).and_then(|folder| {
+            let what = WatchFlags::MOVED_TO | WatchFlags::CLOSE_WRITE;
+            inotify::add_watch(&folder, cluster.nodes_folder(), what).map(|_| folder)
+        });
+        Changes { folder: watched.ok(), bell }
+    }
+
+    /// Waits until the folder has changed or the run ends, at most this long.
+    fn wait(&self, most: Duration) {
+        let mut fds = vec![PollFd::new(&self.bell, PollFlags::IN)];
+        fds.extend(self.folder.as_ref().map(|folder| PollFd::new(folder, PollFlags::IN)));
+        let most = Timespec { tv_sec: most.as_secs() as i64, tv_nsec: most.subsec_nanos().into() };
+        // An error is ignored: a wait that a signal interrupts ends early.
+        let _ = poll(&mut fds, Some(&most));
+        // What has changed is seen in the folder itself.
+        let mut bytes = [0; 4096];
+        while self.folder.as_ref().is_some_and(|folder| rustix::io::read(folder, &mut bytes).is_ok()) {}
+    }
+}
+
+/// Admits the nodes that have come; returns how long to wait for more at most, unless the session ends.
+fn look_once(members: &Weak<Members>, seen: &mut Vec<Known>) -> Option<Duration> {
+    let members = members.upgrade()?;
     if members.shared.is_ending.load(Ordering::Acquire) {
-        return false;
+        return None;
     }
     for node in members.plan.cluster.known() {
         if seen.contains(&node) {
             continue;
         }
         match members.admit(&node) {
-            Ok(false) => return true,
+            Ok(false) => return Some(AGAIN),
             Ok(true) => {}
             Err(why) => (members.on_joined)(Err(&why)),
         }
         seen.push(node);
     }
-    true
+    Some(LOOK_EVERY)
 }
