@@ -290,7 +290,8 @@ fn the_mapper_is_a_setting_for_what_is_made_next() {
     .unwrap();
     let (mut first, input) = runtime.stream(StreamSpec::default());
     let (places, placed) = mpsc::channel();
-    runtime.spawn(TaskSpec { place: Placement::on_worker(0), ..TaskSpec::default() }, Maker { input, places });
+    runtime
+        .spawn(TaskSpec { place: Placement::on_worker(0), ..TaskSpec::default() }, Maker { input, places });
     let (to, messages) = mpsc::channel::<u64>();
     runtime.spawn_blocking(TaskSpec::default(), move |task| {
         for message in messages {

@@ -254,7 +254,14 @@ fn links_are_reported_with_what_holds_them_back() {
     let net = cluster.net("far.snet", NET);
     let kept = cluster.path("spaces/kept").display().to_string();
     let run = [&net, "--nodes", "a,b", "--monitor", "full", "--keep", "--space", &kept];
-    let set = ["--set", "link.send_bandwidth=100kB/s", "--set", "link.transport=routed"];
+    // What the ends of a link hold is less than what passes, so the source is held back as well.
+    let set = [
+        ["--set", "link.send_bandwidth=100kB/s"],
+        ["--set", "link.transport=routed"],
+        ["--set", "link.window_bytes=4096"],
+        ["--set", "link.buffer_bytes=4096"],
+    ]
+    .concat();
     let done = cluster.run(&[&run[..], &set[..]].concat(), &cluster::numbers(2_000));
     assert!(done.status.success(), "{}", stderr(&done));
     let report = told(&cluster, &["report", &kept, "--json"]);

@@ -337,7 +337,11 @@ mod tests {
         let mut blocks = Placing::new(Mapper::Contiguous { block: 1 }, 2, 2);
         blocks.choose(ROUND_ROBIN);
         blocks.choose(CONTIGUOUS);
-        assert_eq!([(); 3].map(|()| blocks.place(&of_weight(1), 0, 0)), [0, 1, 1], "blocks of one, as at first");
+        assert_eq!(
+            [(); 3].map(|()| blocks.place(&of_weight(1), 0, 0)),
+            [0, 1, 1],
+            "blocks of one, as at first"
+        );
     }
 
     #[test]

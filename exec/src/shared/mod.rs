@@ -13,8 +13,8 @@ pub(crate) mod tuning;
 
 use std::ptr::NonNull;
 use std::sync::Arc;
-use std::sync::{Mutex, MutexGuard};
 use std::sync::atomic::AtomicU64;
+use std::sync::{Mutex, MutexGuard};
 use std::thread::JoinHandle;
 
 use thalweg_space::{Clock, Space};

@@ -246,9 +246,10 @@ mod tests {
         // The built-in pack names settings that do not exist in this test, so only the problems of the other
         // packs are compared.
         let others = [("mine.toml".to_owned(), pack.to_owned())];
-        let settings: Vec<SettingView> = ["quantum", "capacity", "unfinished", "workers", "steal", "spread"]
-            .map(|name| SettingView::switch(&format!("exec.{name}")))
-            .to_vec();
+        let settings: Vec<SettingView> =
+            ["quantum", "capacity", "unfinished", "workers", "mapper", "steal", "spread"]
+                .map(|name| SettingView::switch(&format!("exec.{name}")))
+                .to_vec();
         let bad = Rules::read(&others, &settings).unwrap_err().to_string();
         assert!(bad.starts_with("mine.toml:8: ") && bad.contains("run.tas"), "{bad}");
         let other = [("m.toml".to_owned(), pack.replace("network", "mpi").replace("run.tas ", "run.tasks "))];
