@@ -70,6 +70,12 @@ impl Chance {
     }
 }
 
+/// The number that an environment variable has; `otherwise` if it is not set, or is no number. Tests that last as long
+/// as a user wants take their seeds, counts and seconds from such variables.
+pub fn number_of(variable: &str, otherwise: u64) -> u64 {
+    std::env::var(variable).ok().and_then(|value| value.parse().ok()).unwrap_or(otherwise)
+}
+
 /// A number that looks random; different numbers give different results.
 pub fn mixed(number: u64) -> u64 {
     let number = (number ^ number >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);

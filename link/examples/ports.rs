@@ -106,7 +106,7 @@ impl Measured {
         )
     }
 
-    /// A panel whose upper left corner is at `x`, `y`.
+    /// A panel; its upper left corner is at `x`, `y`.
     fn draw(&self, into: &mut String, x: f64, y: f64) {
         let rates = self.rates();
         let sum = |rates: &[f64]| rates.iter().sum::<f64>();

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use thalweg_chance::Chance;
+use thalweg_chance::{Chance, number_of};
 
 use crate::channel::Channel;
 use crate::{Cluster, Known, Node, NodeOptions};
@@ -201,10 +201,6 @@ fn damage(messages: &mut Vec<Vec<u8>>, chance: &mut Chance) {
             messages.insert(at, chance.bytes(bytes));
         }
     }
-}
-
-fn number_of(variable: &str, otherwise: u64) -> u64 {
-    std::env::var(variable).ok().and_then(|value| value.parse().ok()).unwrap_or(otherwise)
 }
 
 /// The most memory that this process has had, in kilobytes.

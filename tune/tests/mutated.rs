@@ -1,12 +1,12 @@
 //! Packs of the repository, for libraries and for networks, that are damaged: lines and words are changed,
-//! doubled, left out and exchanged, also between packs. Whatever comes, a pack is read or refused with
-//! mistakes whose places lie within it, and one that was read has values for every row.
+//! doubled, left out and exchanged, also between packs. Whatever comes, a pack is read or refused. The
+//! places of the mistakes in a refused pack lie within its text; a pack that was read has values for every row.
 //!
 //! `FUZZ_SECONDS` sets the time of the ignored test, and `SEED` its first case.
 
 use std::time::{Duration, Instant};
 
-use thalweg_chance::Chance;
+use thalweg_chance::{Chance, number_of};
 use thalweg_pack::{Call, Expression, Problem, Schema, Values};
 use thalweg_tune::Rules;
 use thalweg_tune::library::{read, tried};
@@ -193,10 +193,6 @@ fn play(from: u64, least: u64, time: Duration) -> (u64, u64) {
 #[test]
 fn damaged_packs_are_read_or_refused() {
     play(1, 3_000, Duration::ZERO);
-}
-
-fn number_of(variable: &str, otherwise: u64) -> u64 {
-    std::env::var(variable).ok().and_then(|value| value.parse().ok()).unwrap_or(otherwise)
 }
 
 /// Ten minutes, or as long as `FUZZ_SECONDS` says; `SEED` is the first case.

@@ -124,9 +124,9 @@ impl Core {
     }
 
     /// Dispatches the task that messages were handed on to, and subtracts its work from `parts_left`; returns
-    /// how many of the messages it hands on in turn, and to which task, if parts are left. A task with messages left is ready, and put on
-    /// the list `left_over`: it must not go to another worker before the tasks behind it are done, because this
-    /// thread writes what they leave to its output.
+    /// how many of the messages it hands on in turn, and to which task, if parts are left. A task with messages
+    /// left is ready, and put on the list `left_over`: it must not go to another worker before the tasks behind
+    /// it are done, because this thread writes what they leave to its output.
     #[inline(always)]
     fn let_pass(
         core: NonNull<Core>,

@@ -37,8 +37,8 @@ impl Default for Mapper {
 }
 
 impl Mapper {
-    /// The values that the setting `exec.mapper` has in a run that begins with this mapper. The first two can be
-    /// chosen in every run; the third one, if there is one, is the mapper with which the run begins.
+    /// The values that the setting `exec.mapper` has in a run that begins with this mapper. The first two can
+    /// be chosen in every run; the third one, if there is one, is the mapper with which the run begins.
     pub(crate) fn choices(&self) -> &'static [&'static str] {
         match self {
             Mapper::Contiguous { .. } | Mapper::RoundRobin => &["contiguous", "round-robin"],
@@ -124,12 +124,7 @@ impl Placing {
 
     /// Lets another mapper place tasks from now on: the one with this value of the setting `exec.mapper`.
     pub(crate) fn choose(&mut self, choice: u64) {
-        let is_present = match choice {
-            CONTIGUOUS => matches!(self.mapper, Mapper::Contiguous { .. }),
-            ROUND_ROBIN => matches!(self.mapper, Mapper::RoundRobin),
-            _ => !matches!(self.mapper, Mapper::Contiguous { .. } | Mapper::RoundRobin),
-        };
-        if is_present {
+        if choice == self.mapper.choice() {
             return;
         }
         self.mapper = match (choice, &self.given) {

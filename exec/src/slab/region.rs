@@ -188,7 +188,7 @@ impl Regions {
     }
 
     /// # Safety
-    /// The region is in this list, whose regions are alive.
+    /// The region is in this list, and all regions of the list are alive.
     unsafe fn unlink(&mut self, region: *mut Region) {
         // SAFETY: guaranteed by the caller.
         unsafe {

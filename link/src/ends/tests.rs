@@ -1,5 +1,5 @@
-//! Damaged conversations with the real ends of links. A conversation is a valid one whose frames are then
-//! damaged: bits and fields are changed, frames are cut, doubled, left out, exchanged, or frames of other
+//! Damaged conversations with the real ends of links. Each begins as a valid conversation, and
+//! its frames are then damaged: bits and fields are changed, frames are cut, doubled, left out, exchanged, or frames of other
 //! kinds put between them. Whatever comes, an end must not panic, hang, or take more memory than its limits
 //! say; and where the bytes of the stream were not changed, it must pass on the sent messages in their order,
 //! or fewer.
@@ -19,7 +19,7 @@ use std::io::{ErrorKind, Read, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
-use thalweg_chance::Chance;
+use thalweg_chance::{Chance, number_of};
 
 const TOKEN: [u8; 32] = [5; 32];
 const SESSION: [u8; 16] = [6; 16];
@@ -325,7 +325,7 @@ fn plain_bytes(header: &Header, payload: &[u8]) -> u64 {
     }
 }
 
-/// Sends to an end whose answers are damaged.
+/// Sends to an end that gives damaged answers.
 fn send(address: &Address, seed: u64) {
     let mut chance = Chance::new(seed);
     let tuning = Tuning::new(address.clone());
@@ -366,10 +366,6 @@ fn serve(listener: UnixListener, is_over: std::sync::Arc<std::sync::atomic::Atom
         // An error means that the sender has closed.
         _ = answer(stream, &mut Chance::new(number));
     }
-}
-
-fn number_of(variable: &str, otherwise: u64) -> u64 {
-    std::env::var(variable).ok().and_then(|value| value.parse().ok()).unwrap_or(otherwise)
 }
 
 /// The most memory that this process has had, in kilobytes.

@@ -27,7 +27,7 @@ const CUT_MAX: f64 = 1.1;
 /// The rounds of work in a box, each some nanoseconds long, and the records of a run with them.
 const WORK: [(u32, u32); 2] = [(10_000, 20_000), (100_000, 4_000)];
 
-/// A library whose box counts up and works for a while. `BYTES` and `FIRST` make its file long and unlike
+/// A library with a box that counts up and works for a while. `BYTES` and `FIRST` make its file long and unlike
 /// others.
 const BOX: &str = r#"#include "thalweg.h"
 __attribute__((used)) static const unsigned char content[BYTES] = {FIRST};
