@@ -1,5 +1,5 @@
-//! Group `tasks`: the memory and time of a live task with a stream, and the processor time of a hundred
-//! thousand waiting tasks.
+//! Group `tasks`: the memory and time of a live task with a stream, the time of a bare stage that unfolds and
+//! ends, and the processor time of a hundred thousand waiting tasks.
 
 use crate::cores::on_cores;
 use crate::measure::{Case, Contestant, Goal};
@@ -44,6 +44,11 @@ pub(crate) fn cases() -> Vec<Case<'static>> {
     let streams = Contestant::new("thalweg", "", || on_cores(1, many_streams));
     // The goal corresponds to five million streams in 2 GB.
     cases.push(case("a stream that holds a message", None, "B", streams, Goal::AtMost(400.0)));
+    for stages in [10_000, 1_000_000] {
+        let ours = Contestant::new("thalweg", "", move || on_cores(1, || unfold(stages)));
+        let name = format!("a bare stage of {stages} that unfolds and ends");
+        cases.push(case(&name, Some(Mode::Off), "ns", ours, Goal::None));
+    }
     let idle = Contestant::new("thalweg", "", || on_cores(2, idle));
     cases.push(case("processor time of 100,000 tasks that wait", None, "%", idle, Goal::AtMost(0.1)));
     cases
@@ -183,6 +188,62 @@ fn grow(
     let ran = Arc::new(AtomicU64::new(0));
     let last = Some(last);
     Grow { _first: first, last, left: tasks, total: tasks, ran, began: None, space, looked, hold }
+}
+
+/// A stage that makes the next one when its only message comes, passes the message on, and ends.
+struct Stage {
+    input: In<u64>,
+    last: Sender<Instant>,
+}
+
+impl Task for Stage {
+    fn attach(&mut self, ports: &mut Ports<'_>) {
+        ports.input(&mut self.input);
+    }
+
+    fn run(&mut self, cx: &mut Context<'_>) -> Stop {
+        match self.input.pop(cx) {
+            Some(0) => self.last.send(Instant::now()).expect("someone hears"),
+            Some(left) => {
+                let (mut output, input) = cx.stream(StreamSpec::default());
+                output.push(cx, left - 1).expect("an empty stream has room");
+                cx.attach_output(&mut output);
+                cx.spawn(TaskSpec::default(), Stage { input, last: self.last.clone() });
+            }
+            None if self.input.ended() => (),
+            None => return Stop::InputEmpty,
+        }
+        Stop::Ended
+    }
+}
+
+/// The nanoseconds of one of `stages` stages in a row, each of which makes the next one and ends.
+fn unfold(stages: u64) -> Result<f64, String> {
+    struct Begin(Sender<Instant>, Sender<Instant>, u64);
+    impl Task for Begin {
+        fn run(&mut self, cx: &mut Context<'_>) -> Stop {
+            let (mut output, input) = cx.stream(StreamSpec::default());
+            self.0.send(Instant::now()).expect("someone hears");
+            output.push(cx, self.2).expect("an empty stream has room");
+            cx.attach_output(&mut output);
+            cx.spawn(TaskSpec::default(), Stage { input, last: self.1.clone() });
+            Stop::Ended
+        }
+    }
+    let (runtime, path) = runtime(1, Some(Mode::Off))?;
+    let ((begins, begin), (ends, end)) = (channel(), channel());
+    runtime.spawn(TaskSpec::default(), Begin(begins, ends, stages));
+    let summary = runtime.join().map_err(|error| error.to_string())?;
+    if let Some(path) = path {
+        std::fs::remove_dir_all(path).map_err(|error| error.to_string())?;
+    }
+    if let Some(failure) = summary.failures.first() {
+        return Err(failure.message.clone());
+    }
+    let (began, ended) = (begin.recv(), end.recv());
+    let (began, ended) =
+        (began.map_err(|error| error.to_string())?, ended.map_err(|error| error.to_string())?);
+    Ok((ended - began).as_nanos() as f64 / stages as f64)
 }
 
 /// Measures the bytes of a stream with a message in it.

@@ -32,6 +32,7 @@ pub mod io;
 pub mod libraries;
 mod live;
 mod notice;
+mod pace;
 mod record;
 mod run;
 pub mod settings;

@@ -11,13 +11,9 @@ use thalweg_space::archive::{ArchiveOptions, Archiver, Progress};
 use thalweg_space::reader::{Item, Member, Session, SpaceReader};
 
 use crate::error::Error;
+use crate::pace::Pace;
 use crate::run::OnFull;
 
-/// The shortest and the longest time to sleep when there were no new events.
-const IDLE_MIN: Duration = Duration::from_micros(50);
-const IDLE_MAX: Duration = Duration::from_millis(2);
-/// The share of a ring that writers may fill while the recording sleeps.
-const SHARE: f64 = 0.25;
 /// The time to sleep before a full disk is tried again.
 const FULL: Duration = Duration::from_millis(50);
 /// The interval at which processes that joined the session are looked for.
@@ -68,8 +64,7 @@ pub struct Recording {
     has_drops: bool,
     full: Option<Full>,
     problems: Vec<String>,
-    /// The time when the recording last went to sleep.
-    slept: Instant,
+    pace: Pace,
 }
 
 /// The processes of a session.
@@ -161,7 +156,7 @@ impl Recording {
             has_drops: false,
             full: None,
             problems: Vec::new(),
-            slept: Instant::now(),
+            pace: Pace::new(),
             plan,
         };
         if is_session {
@@ -262,14 +257,11 @@ impl Recording {
         Ok(!self.parts.is_empty())
     }
 
-    /// Sleeps until the ring that fills fastest is filled by [`SHARE`], if it fills as fast as since the last
+    /// Sleeps until the ring that fills fastest is filled by a quarter, if it fills as fast as since the last
     /// sleep began.
     fn sleep(&mut self) {
         let shares = self.parts.iter_mut().map(|part| part.archiver.written_share());
-        let share = shares.fold(0.0, f64::max);
-        let idle = idle_time(share, self.slept.elapsed());
-        self.slept = Instant::now();
-        std::thread::sleep(idle);
+        self.pace.sleep(shares.fold(0.0, f64::max));
     }
 
     fn end(&mut self, part: Part) -> Result<(), Error> {
@@ -343,12 +335,6 @@ impl Recording {
     }
 }
 
-/// The time until [`SHARE`] of a ring is written, at the rate at which `share` of it was written in `time`.
-fn idle_time(share: f64, time: Duration) -> Duration {
-    let seconds = time.as_secs_f64() * SHARE / share;
-    if seconds < IDLE_MAX.as_secs_f64() { Duration::from_secs_f64(seconds).max(IDLE_MIN) } else { IDLE_MAX }
-}
-
 /// The error when the archive cannot be written.
 fn unwritable(error: SpaceError) -> Error {
     Error::run("the archive cannot be written").because(error)
@@ -403,26 +389,4 @@ fn copy_manifest(plan: &RecordingPlan) -> Result<(), Error> {
     let cannot = |error| Error::usage(format!("cannot write {}", path.display())).because(error);
     std::fs::write(&new, &bytes).map_err(cannot)?;
     std::fs::rename(&new, &path).map_err(cannot)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::{IDLE_MAX, IDLE_MIN, idle_time};
-    use std::time::Duration;
-
-    #[test]
-    fn a_recording_sleeps_until_a_quarter_of_the_fastest_ring_is_written() {
-        let us = Duration::from_micros;
-        for (share, time, wanted) in [
-            (0.0, us(2_000), IDLE_MAX),
-            (0.0, us(0), IDLE_MAX),
-            (0.01, us(2_000), IDLE_MAX),
-            (0.25, us(1_000), us(1_000)),
-            (1.0, us(2_000), us(500)),
-            (1.0, us(500), us(125)),
-            (8.0, us(800), IDLE_MIN),
-        ] {
-            assert_eq!(idle_time(share, time), wanted, "{share} of a ring in {time:?}");
-        }
-    }
 }

@@ -22,9 +22,9 @@ use std::time::{Duration, Instant};
 /// Bytes of the event that names the writer.
 const OWNER_BYTES: u64 = 8 * event::OWNER_WORDS as u64;
 
-/// A waiting writer sleeps. The first sleep is the shortest, and each further one twice as long as the one
-/// before, up to the longest: thus a wait takes little processor time, and at most about twice as long as the
-/// consumer needs.
+/// A waiting writer sleeps. The first sleep is the shortest; each further one lasts a quarter of the time for
+/// which the writer has waited already, up to the longest: thus a wait takes little processor time, and at most
+/// a quarter longer than the consumer needs.
 const SLEEP_MIN: Duration = Duration::from_micros(50);
 const SLEEP_MAX: Duration = Duration::from_millis(1);
 /// The time between two checks of a waiting writer whether its consumer is alive, each of which reads a file
@@ -516,7 +516,7 @@ impl<M: Memory> Ring<M> {
                 next_look = waited + LOOK_FOR_READER;
             }
             std::thread::sleep(pause);
-            pause = (2 * pause).min(SLEEP_MAX);
+            pause = (start.elapsed() / 4).clamp(SLEEP_MIN, SLEEP_MAX);
         }
     }
 

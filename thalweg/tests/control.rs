@@ -153,6 +153,12 @@ fn what_was_changed_for_a_while_is_taken_back_by_a_run_that_has_nothing_to_do() 
         serde_json::from_str(shown.lines().next().expect("a setting")).expect("JSON");
     assert_eq!((&shown["value"], &shown["lease"]["confirmed"]), (&8.into(), &64.into()));
     assert_eq!(shown["setter"]["tool"], "thalweg set");
+    assert!(set(&["exec.mapper=round-robin"]).starts_with(
+        "exec.mapper = round-robin (was contiguous): for the tasks, streams and components that are made from now on"
+    ));
+    let refused = des_run::thalweg().args(["set", "exec.capacity"]).output().expect("it starts");
+    let stderr = String::from_utf8_lossy(&refused.stderr);
+    assert!(refused.status.code() == Some(2) && stderr.contains("a name and a value"), "{stderr}");
     let shown = des_run::thalweg().arg("get").arg(&space).arg("exec.quantum").output().expect("it starts");
     let shown = String::from_utf8_lossy(&shown.stdout).into_owned();
     assert!(shown.lines().nth(1).is_some_and(|line| line.starts_with("exec.quantum ")), "{shown}");

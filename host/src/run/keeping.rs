@@ -13,11 +13,10 @@ use crate::amount::count;
 use crate::error;
 use crate::interrupt::Interrupt;
 use crate::notice::Notices;
+use crate::pace::Pace;
 
 /// The longest wait of a writer for a slow disk; after this time the writer drops events and counts them.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// The time for which the thread sleeps when the elements had no new events.
-const IDLE: Duration = Duration::from_millis(2);
 /// The longest wait of events until there are enough of them to compress well. While events wait, the
 /// elements hold them.
 const GATHER: Duration = Duration::from_millis(20);
@@ -68,6 +67,7 @@ impl Archive {
             interrupt: interrupt.clone(),
             tally: Arc::clone(tally),
             notices: notices.clone(),
+            pace: Pace::new(),
             full: None,
             lets_go: false,
             broken: None,
@@ -129,6 +129,7 @@ struct Keeper {
     interrupt: Interrupt,
     tally: Arc<Tally>,
     notices: Notices,
+    pace: Pace,
     full: Option<Full>,
     /// Whether writers continue without waiting until their events are kept.
     lets_go: bool,
@@ -147,7 +148,7 @@ impl Keeper {
             Ok(bytes) => {
                 self.has_room();
                 if bytes == 0 {
-                    std::thread::sleep(IDLE);
+                    self.pace.sleep(self.archiver.written_share());
                 }
             }
             Err(error) if error.is_full() => {

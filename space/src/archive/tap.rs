@@ -152,11 +152,11 @@ impl Tap {
         written.map_err(|e| Error::io("write", &self.ring.path, e))
     }
 
-    /// The most bytes that may wait to be written. For a writer that waits for its consumer, at most half of
-    /// the ring's blocks may wait, so that the writer always gets free blocks.
+    /// The most bytes that may wait to be written. For a writer that waits for its consumer, at most a quarter of
+    /// the ring's blocks may wait, so that the writer fills the others while these are compressed.
     fn waiting_max(&self, options: &ArchiveOptions) -> usize {
         let is_overwriting = self.ring.policy() == Policy::Overwrite.code();
-        let ring = (self.ring.block_bytes * self.ring.block_count / 2) as usize;
+        let ring = (self.ring.block_bytes * self.ring.block_count / 4) as usize;
         let most = if is_overwriting { options.chunk_bytes } else { options.chunk_bytes.min(ring) };
         most.clamp(1, CHUNK_BYTES_MAX)
     }

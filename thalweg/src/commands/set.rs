@@ -6,6 +6,7 @@ use std::path::Path;
 
 use thalweg_host::settings::written;
 use thalweg_host::{Change, Changed, LiveRun, MAP_PREFIX, spaces};
+use thalweg_space::Adoption;
 use thalweg_space::lease::Terms;
 
 use crate::Terminal;
@@ -20,6 +21,8 @@ Examples:
   thalweg set monitor.mode full
   # of process 4242
   thalweg set 4242 exec.quantum 128
+  # NAME=VALUE, as with `thalweg run --set`
+  thalweg set 4242 exec.quantum=128
   # lets one worker take part and parks the others
   thalweg set exec.workers 1
   # a time or a size may have a unit
@@ -44,7 +47,7 @@ pub(crate) struct Arguments {
     /// A space (as in `thalweg report`; the newest if omitted) or a session, in which each process that has
     /// the setting is changed; the name of a setting or of a key of the shared map (`thalweg get` lists
     /// them), a value.
-    #[arg(value_name = "[SPACE] NAME VALUE", num_args = 2..=3, required = true, allow_negative_numbers = true)]
+    #[arg(value_name = "[SPACE] NAME VALUE", num_args = 1..=3, required = true, allow_negative_numbers = true)]
     space_name_value: Vec<String>,
     /// Write a value of the shared map only if its present value is this one.
     #[arg(long = "if", value_name = "VALUE", allow_hyphen_values = true)]
@@ -160,14 +163,31 @@ pub(crate) fn change_text(changed: &Changed, name: &str) -> String {
         // Switches of probes are shared memory, and the sampling rate is read where a trace begins, so no run
         // has to adopt them.
         None if name.starts_with("probe") => format!("{changed}, from now on"),
+        None if before.as_ref().is_some_and(|setting| setting.adoption == Some(Adoption::NextMade)) => {
+            format!("{changed}: for the tasks, streams and components that are made from now on")
+        }
         None => format!("{changed}, not adopted yet: the run does so at its next safe point"),
     }
 }
 
+/// The space, if one is given, the name and the value: `[SPACE] NAME VALUE`, or `[SPACE] NAME=VALUE` as with
+/// `thalweg run --set`. The name of each setting begins with a letter and has a dot, unlike that of a space, so
+/// `SPACE NAME=VALUE` differs from `NAME VALUE`.
 fn split(arguments: &[String]) -> Result<(Option<&str>, &str, &str), Failure> {
-    match arguments {
-        [name, value] => Ok((None, name, value)),
-        [space, name, value] => Ok((Some(space), name, value)),
-        _ => Err(Failure::Usage("set takes a setting's name and a value".to_owned())),
+    let (space, both) = match arguments {
+        [space, name, value] => return Ok((Some(space), name, value)),
+        [space, both] if space.starts_with(['/', '.']) || !space.contains('.') => {
+            (Some(space.as_str()), both)
+        }
+        [name, value] => return Ok((None, name, value)),
+        [both] => (None, both),
+        _ => unreachable!("the command line has one to three of them"),
+    };
+    match both.split_once('=') {
+        Some((name, value)) if name.contains('.') => Ok((space, name, value)),
+        _ if space.is_some() => Ok((None, &arguments[0], both)),
+        _ => Err(Failure::Usage(
+            "a setting takes a name and a value, such as `thalweg set exec.quantum 128`".to_owned(),
+        )),
     }
 }
