@@ -113,6 +113,18 @@ pub(crate) fn children_s() -> Result<f64> {
     Ok(ticks.sum::<f64>() / 100.0)
 }
 
+/// The processor time of a process and of those that it started and waited for, in seconds; the kernel counts it in
+/// hundredths of a second.
+pub(crate) fn used_s(process: u32) -> Result<f64> {
+    let path = format!("/proc/{process}/stat");
+    let text = std::fs::read_to_string(&path).with_context(|| format!("cannot read {path}"))?;
+    // The fields 14 to 17, behind the program's name in brackets, are in user and kernel mode, its own and its
+    // children's.
+    let rest = text.rsplit(')').next().unwrap_or_default();
+    let ticks = rest.split_whitespace().skip(11).take(4).filter_map(|field| field.parse::<f64>().ok());
+    Ok(ticks.sum::<f64>() / 100.0)
+}
+
 /// Whether `program` can be started at all.
 pub(crate) fn is_installed(program: &str, probe: &str) -> bool {
     Command::new(program).arg(probe).output().is_ok_and(|output| output.status.success())
