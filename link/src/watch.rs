@@ -39,8 +39,8 @@ impl Watch {
         let _ = epoll::delete(&self.0, fd);
     }
 
-    /// Waits until a descriptor can be read, at most for this time; returns the numbers of those that can be read, or
-    /// that were closed by the other end.
+    /// Waits until a descriptor can be read, at most for this time; returns the numbers of those that can be
+    /// read, or that were closed by the other end.
     ///
     /// # Errors
     /// The system fails.

@@ -236,8 +236,8 @@ fn a_replayed_handshake_and_garbage_get_nowhere() {
         };
         let _ = stranger.write_all(&bytes);
         let _ = stranger.shutdown(std::net::Shutdown::Write);
-        // The listener closes the connection. It answers a knock by a number and refuses the proof, which was for
-        // another number, before it computes anything of a handshake.
+        // The listener closes the connection. It answers a knock by a number and refuses the proof, which was
+        // for another number, before it computes anything of a handshake.
         stranger.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
         let mut answer = Vec::new();
         let _ = stranger.read_to_end(&mut answer);

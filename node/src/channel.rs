@@ -6,8 +6,8 @@
 //! Before the first message, over TCP, both ends prove that they know the cluster's token without sending it:
 //! each sends a number that it never sent before, and the HMAC-SHA-256 of both numbers under the token.
 //! Because the numbers are new each time, a recording of a greeting is useless to an attacker. A node that
-//! other machines can reach listens with TLS ([`thalweg_link::secure`]), and the greeting takes place inside. There the
-//! client first knocks: it proves that it knows the token before the node computes a handshake.
+//! other machines can reach listens with TLS ([`thalweg_link::secure`]), and the greeting takes place inside.
+//! There the client first knocks: it proves that it knows the token before the node computes a handshake.
 
 use std::io::{self, Read, Write};
 use std::net::{IpAddr, TcpStream, ToSocketAddrs};
@@ -149,7 +149,8 @@ impl Channel {
             };
             Channel::greet(stream, token, Side::Asks)
         };
-        // A node to which very many strangers connect closes connections that take long to send their greeting.
+        // A node to which very many strangers connect closes connections that take long to send their
+        // greeting.
         let mut pause = PAUSE;
         for _ in 1..ATTEMPTS {
             match connect() {
@@ -161,8 +162,8 @@ impl Channel {
         connect()
     }
 
-    /// Connects to a node as a machine that has no certificate yet, and that knows the secret of an invitation and the
-    /// fingerprint of the authority's certificate.
+    /// Connects to a node as a machine that has no certificate yet, and that knows the secret of an
+    /// invitation and the fingerprint of the authority's certificate.
     pub(crate) fn enroll(address: &str, invitation: &Invitation) -> io::Result<Channel> {
         let at = address.strip_prefix("tls/").unwrap_or(address);
         let stream = connected(at, CONNECTING)?;
@@ -178,9 +179,9 @@ impl Channel {
         Ok(channel)
     }
 
-    /// Accepts a connection that has come through the node's [`crate::hall::Hall`]. With an identity, the client has
-    /// to show a certificate and to prove that it knows the token; a machine without a certificate may ask for one.
-    /// Without an identity, the client has proved that it knows the token.
+    /// Accepts a connection that has come through the node's [`crate::hall::Hall`]. With an identity, the
+    /// client has to show a certificate and to prove that it knows the token; a machine without a certificate
+    /// may ask for one. Without an identity, the client has proved that it knows the token.
     ///
     /// # Errors
     /// The client proves nothing, or sends nothing in time.

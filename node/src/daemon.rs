@@ -24,8 +24,8 @@ use crate::hall::Hall;
 use crate::held::Held;
 use crate::store::{Receiving, Store};
 
-/// The most connections that have not proved that they know the token, and the most that have proved it and whose
-/// handshake of TLS is not over; a new one replaces the one that has waited longest.
+/// The most connections that have not proved that they know the token, and the most that have proved it and
+/// whose handshake of TLS is not over; a new one replaces the one that has waited longest.
 pub(crate) const STRANGERS_MAX: usize = 64;
 /// The most connections of the cluster at a time.
 const GUESTS_MAX: usize = 1024;
@@ -234,7 +234,8 @@ impl Shared {
         }
     }
 
-    /// Closes the connections of machines with revoked certificates, revoked here or by a process of this machine.
+    /// Closes the connections of machines with revoked certificates, revoked here or by a process of this
+    /// machine.
     fn close_revoked(&self) {
         let certificates = self.options.cluster.certificates();
         for machine in self.machines().iter().filter(|machine| certificates.is_revoked(&machine.shown)) {

@@ -1,6 +1,6 @@
-//! Connections to a node that have not proved yet that they know the cluster's token, or an invitation. One thread
-//! reads and answers all of them, and computes nothing for TLS: a stranger costs the node no thread, no signature, and
-//! no other connection its turn.
+//! Connections to a node that have not proved yet that they know the cluster's token, or an invitation. One
+//! thread reads and answers all of them, and computes nothing for TLS: a stranger costs the node no thread,
+//! no signature, and no other connection its turn.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -54,9 +54,9 @@ impl Hall {
         Ok(Hall { listener, waiting: BTreeMap::new(), next: 0, watch, cluster, is_secure })
     }
 
-    /// Waits until a connection is made or sends something, at most this long; returns the connections that have proved
-    /// that they know the token or an invitation. Others that have sent something else, and those that have not sent
-    /// everything in time, are closed.
+    /// Waits until a connection is made or sends something, at most this long; returns the connections that
+    /// have proved that they know the token or an invitation. Others that have sent something else, and those
+    /// that have not sent everything in time, are closed.
     pub(crate) fn known(&mut self, most: Duration) -> Vec<TcpStream> {
         // An error is ignored: the next wait fails as well, or finds what this one has missed.
         let ready = self.watch.wait(most).unwrap_or_default();
@@ -101,8 +101,8 @@ impl Hall {
         }
     }
 
-    /// Reads and answers what a connection has sent; returns it when it has proved what it has to. It stays where it is
-    /// when more has to come, and is closed if it sent something else.
+    /// Reads and answers what a connection has sent; returns it when it has proved what it has to. It stays
+    /// where it is when more has to come, and is closed if it sent something else.
     fn look(&mut self, number: u64) -> Option<TcpStream> {
         let mut one = self.waiting.remove(&number)?;
         match self.knocked(&mut one) {

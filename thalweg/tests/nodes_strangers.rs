@@ -21,8 +21,8 @@ const SILENT: usize = 600;
 /// A part of a run has few descriptors, and up to 256 connections whose greeting has not come.
 const DESCRIPTORS_MAX: usize = 350;
 
-/// What a stranger sends: nothing, half of a greeting, garbage, a greeting with another token, a wish to be passed on,
-/// the begin of a handshake of TLS, and a knock with a proof that it has made up.
+/// What a stranger sends: nothing, half of a greeting, garbage, a greeting with another token, a wish to be
+/// passed on, the begin of a handshake of TLS, and a knock with a proof that it has made up.
 fn greeting(round: u32) -> Vec<u8> {
     let framed = |kind: u8, bytes: u8| vec![kind, 0, 0, 0, bytes, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
     match round % 7 {

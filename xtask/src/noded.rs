@@ -161,12 +161,15 @@ impl Bench {
                 let kind = (turn + round) % kinds.len();
                 let took = self.time((&net, &input), &kinds[kind], &recorded, &processes)?;
                 ensure!(took.came > 0 || kind == 0, "no stranger has come to {:?}", kinds[kind]);
+                let Took { seconds, processor_s, came } = &took;
+                eprintln!(
+                    "{what}, kind {kind}: {seconds:.3} s, processor time {processor_s:.2} s, {came} strangers"
+                );
                 taken[kind].push(took);
             }
         }
-        let of: [(&str, &str, fn(&Took) -> f64); 2] =
-            [("time", " s", |took| took.seconds), ("processor time", " s", |took| took.processor_s)];
-        for (name, unit, value) in of {
+        for (name, is_time) in [("time", true), ("processor time", false)] {
+            let value = |took: &Took| if is_time { took.seconds } else { took.processor_s };
             let values = taken.each_ref().map(|taken| taken.iter().map(value).collect::<Vec<f64>>());
             let by_elsewhere = |kind: usize| {
                 let pairs = values[kind].iter().zip(&values[1]);
@@ -174,7 +177,7 @@ impl Bench {
             };
             let ratios = [by_elsewhere(2), by_elsewhere(3)];
             let is_met = ratios.iter().all(|ratio| ratio.median <= SLOWER_MAX);
-            let shown = values.map(|values| Interval::of(values).shown(3, unit)).join(" | ");
+            let shown = values.map(|values| Interval::of(values).shown(3, " s")).join(" | ");
             let ratios = ratios.map(|ratio| ratio.shown(3, "")).join(" | ");
             let met = if is_met { "ok" } else { "MISS" };
             println!("| {what}, {name} | {shown} | {ratios} | ≤ {SLOWER_MAX} | {met} |");

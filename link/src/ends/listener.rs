@@ -330,8 +330,8 @@ impl Shared {
         self.passing.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether this is the token of this listener. The tokens are compared completely, so the time does not reveal
-    /// the place of the first difference.
+    /// Whether this is the token of this listener. The tokens are compared completely, so the time does not
+    /// reveal the place of the first difference.
     fn is_own(&self, token: &[u8; 32]) -> bool {
         self.token.iter().zip(token).fold(0, |all, (a, b)| all | (a ^ b)) == 0
     }
@@ -432,8 +432,8 @@ impl Hall {
         }
         for socket in &self.sockets {
             if let Socket::Unix(_, path) | Socket::Memory(_, path) = socket {
-                // An error is ignored, because another process may have removed the socket's file already, and
-                // an abstract name has no file.
+                // An error is ignored, because another process may have removed the socket's file already,
+                // and an abstract name has no file.
                 let _ = std::fs::remove_file(path);
             }
         }

@@ -1,16 +1,17 @@
 //! The knock: what an end that connects proves before the other end computes anything for TLS.
 //!
-//! A handshake of TLS costs the end that accepts it a signature before it knows anything of the other end, and a
-//! handshake that was recorded is as good a beginning as any. Therefore an end that connects first proves that it
-//! knows a secret of the cluster, by a number that it cannot have proved before:
+//! A handshake of TLS costs the end that accepts it a signature before it knows anything of the other end,
+//! and a handshake that was recorded is as good a beginning as any. Therefore an end that connects first
+//! proves that it knows a secret of the cluster, by a number that it cannot have proved before:
 //!
 //! ```text
 //!   connecting end   "thalwgk1"                                        8 bytes
 //!   accepting end    "thalwgk1" · number that never was sent before    8 + 16 bytes
-//!   connecting end   HMAC-SHA-256 of both under the secret             32 bytes, followed by the handshake of TLS
+//!   connecting end   HMAC-SHA-256 of that answer under the secret      32 bytes, then the handshake of TLS
 //! ```
 //! If the proof is wrong, the accepting end sends an alert of TLS and closes the connection. The knock proves
-//! nothing about the connection that follows: both ends authenticate each other by TLS as if there were no knock.
+//! nothing about the connection that follows: both ends authenticate each other by TLS as if there were no
+//! knock.
 
 use ring::hmac;
 use ring::rand::{SecureRandom as _, SystemRandom};
@@ -98,8 +99,8 @@ pub enum Knocked {
 }
 
 impl Door {
-    /// Reads from a socket that does not block what has arrived, and answers it. `secrets` has the secrets that are
-    /// good for a beginning: [`KNOCK`] or [`INVITED`].
+    /// Reads from a socket that does not block what has arrived, and answers it. `secrets` has the secrets
+    /// that are good for a beginning: [`KNOCK`] or [`INVITED`].
     ///
     /// # Errors
     /// The connection is broken, or the system gives no random numbers.
@@ -160,8 +161,9 @@ impl Door {
     }
 }
 
-/// Sends the alert by which an end says that it does not know the other end's secret, or that it expects TLS. What has arrived is read before: a connection that is closed with unread bytes is
-/// reset, and the other end would not see the reason.
+/// Sends the alert by which an end says that it does not know the other end's secret, or that it expects TLS.
+/// What has arrived is read before: a connection that is closed with unread bytes is reset, and the other end
+/// would not see the reason.
 pub fn deny(mut stream: &TcpStream) {
     // Errors are ignored: the connection is given up in any case.
     let _ = stream.read(&mut [0; 2048]);

@@ -119,8 +119,8 @@ impl Identity {
         Ok(Identity { client: Arc::new(client), server: server(false)?, lenient: server(true)? })
     }
 
-    /// Makes a TCP connection secure, as the end that connected to `host` and knows the secret of its [`Door`]. The
-    /// handshake takes at most until `deadline`.
+    /// Makes a TCP connection secure, as the end that connected to `host` and knows the secret of its
+    /// [`Door`]. The handshake takes at most until `deadline`.
     ///
     /// # Errors
     /// The other end shows no certificate of this cluster for this host, or does not answer in time.
@@ -136,8 +136,8 @@ impl Identity {
         SecureStream::new(session.into(), stream, &proof, deadline)
     }
 
-    /// Makes a TCP connection secure, as the end that accepted it, after its [`Door`]. The handshake takes at most until
-    /// `deadline`. The other end may have shown no certificate: see [`SecureStream::is_known`].
+    /// Makes a TCP connection secure, as the end that accepted it, after its [`Door`]. The handshake takes at
+    /// most until `deadline`. The other end may have shown no certificate: see [`SecureStream::is_known`].
     ///
     /// # Errors
     /// The other end shows a certificate that is not of this cluster or not valid now, or does not answer in
@@ -183,7 +183,8 @@ impl Identity {
 }
 
 /// Makes a TCP connection secure as an end that has no certificate yet, and that knows the authority's
-/// certificate by its [`fingerprint`]. `secret` is what the end knows of those that the [`Door`] has for `begin`.
+/// certificate by its [`fingerprint`]. `secret` is what the end knows of those that the [`Door`] has for
+/// `begin`.
 ///
 /// # Errors
 /// The other end shows no certificate of this authority for this host, or does not answer in time.

@@ -36,7 +36,8 @@ impl SecureStream {
         deadline: Instant,
     ) -> io::Result<SecureStream> {
         if !before.is_empty() {
-            // One piece, so that an end that refuses the proof has read everything when it closes the connection.
+            // One piece, so that an end that refuses the proof has read everything when it closes the
+            // connection.
             let mut first = before.to_vec();
             while session.wants_write() {
                 session.write_tls(&mut first)?;
@@ -317,8 +318,8 @@ impl Knock {
         Ok(self.arrived == self.challenge.len())
     }
 
-    /// Reads what has arrived of the challenge; when it is complete, the proof and the beginning of the handshake
-    /// follow.
+    /// Reads what has arrived of the challenge; when it is complete, the proof and the beginning of the
+    /// handshake follow.
     fn read(&mut self, stream: &mut TcpStream, session: &mut Connection) -> io::Result<()> {
         if self.arrived < self.challenge.len() {
             let read = stream.read(&mut self.challenge[self.arrived..])?;

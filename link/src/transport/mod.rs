@@ -50,8 +50,8 @@ impl Address {
         }
     }
 
-    /// The address to connect to at this attempt, and the number of the listener to which the connection has to be
-    /// passed on.
+    /// The address to connect to at this attempt, and the number of the listener to which the connection has
+    /// to be passed on.
     pub(crate) fn hop(&self, attempt: usize) -> (&Address, Option<u64>) {
         match self {
             Address::Through { listeners, to } if !listeners.is_empty() => {
@@ -109,8 +109,8 @@ pub(crate) enum Connection {
 }
 
 impl Connection {
-    /// Connects, at most until `deadline`; with TLS only if there is an identity to show, and a secret for the other
-    /// end's door.
+    /// Connects, at most until `deadline`; with TLS only if there is an identity to show, and a secret for
+    /// the other end's door.
     pub(crate) fn to(
         address: &Address,
         identity: Option<(&Identity, &Secret)>,
@@ -152,8 +152,8 @@ impl Connection {
         Ok(Connection::Unix(near(stream)?))
     }
 
-    /// Accepts a connection through which a process of this host, which has to run as the same user, hands over
-    /// memory.
+    /// Accepts a connection through which a process of this host, which has to run as the same user, hands
+    /// over memory.
     pub(crate) fn memory(stream: UnixStream) -> io::Result<Connection> {
         Ok(Connection::Memory(Box::new(Memory::accepted(near(stream)?))))
     }
