@@ -41,6 +41,7 @@ mod ports;
 pub mod secure;
 mod transport;
 mod tuning;
+mod watch;
 mod wire;
 
 pub use clock::{Bound, Exchange, Learned, PeerClock};
@@ -53,6 +54,7 @@ pub use pace::{Pace, WINDOW_NS};
 pub use ports::{PORTS_MAX, Ports, Turn};
 pub use transport::Address;
 pub use tuning::{BUFFER_BYTES, FRAME_BYTES, FRAME_BYTES_MIN, Tuning, WINDOW_BYTES};
+pub use watch::Watch;
 pub use wire::{Encoding, PAYLOAD_BYTES_MAX, Violation};
 
 /// Identifies a link among the links of all sessions.

@@ -42,6 +42,8 @@ const BEFORE: Duration = Duration::from_secs(86_400);
 const SIGNED: &str = "signed";
 const MACHINES: &str = "machines";
 const REVOKED: &str = "revoked";
+/// The folder of invitations.
+const INVITATIONS: &str = "invitations";
 const DAY: Duration = Duration::from_secs(86_400);
 
 /// What a machine may do in a cluster.
@@ -84,6 +86,11 @@ impl Invitation {
         parts.ok_or_else(|| {
             Error::usage("this is no token of `thalweg node invite`: 32 and 64 digits with a dot")
         })
+    }
+
+    /// What is known of the secret where the invitation was made.
+    pub(crate) fn hash(&self) -> [u8; 32] {
+        hash(&self.secret)
     }
 
     fn text(&self) -> String {
@@ -313,10 +320,15 @@ impl Certificates {
         DirBuilder::new()
             .recursive(true)
             .mode(0o700)
-            .create(self.path("invitations"))
+            .create(self.path(INVITATIONS))
             .map_err(|error| Error::usage("cannot make the folder of invitations").because(error))?;
         self.write(&noted(&invitation.secret), &format!("{until} {}\n", may.word()))?;
         Ok(invitation.text())
+    }
+
+    /// The hashes of the secrets of all invitations that were not used.
+    pub(crate) fn invitations(&self) -> Vec<[u8; 32]> {
+        self.names_in(INVITATIONS).iter().filter_map(|name| unhex(name)).collect()
     }
 
     /// Uses up an invitation. `None`: there is none with this secret, it was used before, or it is too late.
@@ -333,7 +345,13 @@ impl Certificates {
 
 /// The file of an invitation. The secret itself is not kept.
 fn noted(secret: &[u8; 16]) -> String {
-    format!("invitations/{}", hex(digest(&SHA256, secret).as_ref()))
+    format!("{INVITATIONS}/{}", hex(&hash(secret)))
+}
+
+fn hash(secret: &[u8; 16]) -> [u8; 32] {
+    let mut hash = [0; 32];
+    hash.copy_from_slice(digest(&SHA256, secret).as_ref());
+    hash
 }
 
 /// The hosts for which a certificate is: those that the user names, and this machine for itself.

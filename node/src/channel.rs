@@ -7,6 +7,7 @@
 //! each sends a number that it never sent before, and the HMAC-SHA-256 of both numbers under the token.
 //! Because the numbers are new each time, a recording of a greeting is useless to an attacker. A node that
 //! other machines can reach listens with TLS ([`thalweg_link::secure`]), and the greeting takes place inside.
+//! There the client first knocks: it proves that it knows the token before the node computes a handshake.
 
 use std::io::{self, Read, Write};
 use std::net::{IpAddr, TcpStream, ToSocketAddrs};
@@ -15,18 +16,19 @@ use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
 use ring::hmac;
+use ring::rand::{SecureRandom as _, SystemRandom};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use serde_json::{Value, json};
 use thalweg_link::Address;
-use thalweg_link::secure::{self, Identity, SecureStream};
+use thalweg_link::secure::{self, INVITED, Identity, Knocked, SecureStream};
+
+use crate::certificates::Invitation;
 
 /// The bytes with which a greeting begins: the protocol and its version.
 const MAGIC: &[u8; 8] = b"thalwgn1";
 /// The bytes with which the greetings of all versions begin.
 const MAGIC_OF_ALL: &[u8] = b"thalwg";
-/// The bytes with which a handshake of TLS begins.
-const TLS: &[u8] = &[22, 3];
 /// The bytes that a machine without a certificate sends instead.
 const NEWCOMER: &[u8; 8] = b"thalwge1";
 /// The bytes with which an alert of TLS begins.
@@ -44,6 +46,10 @@ const CONNECTING: Duration = Duration::from_secs(5);
 const ATTEMPTS: u32 = 6;
 /// The pause before the second of these attempts; each further pause is twice as long.
 const PAUSE: Duration = Duration::from_millis(10);
+
+/// Why a machine without a certificate does not get one.
+pub(crate) const NO_INVITATION: &str = "it has no invitation with this token, which is good once and for a limited time: \
+                                        `thalweg node invite` makes another";
 
 /// The interval at which a late answer is checked for.
 const LOOK: Duration = Duration::from_secs(1);
@@ -136,14 +142,15 @@ impl Channel {
             let stream = match (&address, &identity) {
                 (Address::Tls(at), Some(identity)) => {
                     let (stream, deadline) = (connected(at, most)?, Instant::now() + GREETING);
-                    Stream::Tls(Box::new(identity.connect(host_of(at), stream, deadline)?))
+                    Stream::Tls(Box::new(identity.connect(host_of(at), stream, token, deadline)?))
                 }
                 (Address::Tcp(at), _) => Stream::Tcp(connected(at, most)?),
                 _ => return Err(refused("a node has no address of this kind")),
             };
             Channel::greet(stream, token, Side::Asks)
         };
-        // A node to which very many strangers connect closes connections that take long to send their greeting.
+        // A node to which very many strangers connect closes connections that take long to send their
+        // greeting.
         let mut pause = PAUSE;
         for _ in 1..ATTEMPTS {
             match connect() {
@@ -155,26 +162,33 @@ impl Channel {
         connect()
     }
 
-    /// Connects to a node as a machine that has no certificate yet, and that knows the fingerprint of the
-    /// authority's certificate.
-    pub(crate) fn enroll(address: &str, fingerprint: [u8; 32]) -> io::Result<Channel> {
+    /// Connects to a node as a machine that has no certificate yet, and that knows the secret of an
+    /// invitation and the fingerprint of the authority's certificate.
+    pub(crate) fn enroll(address: &str, invitation: &Invitation) -> io::Result<Channel> {
         let at = address.strip_prefix("tls/").unwrap_or(address);
         let stream = connected(at, CONNECTING)?;
-        let stream = secure::enroll(host_of(at), stream, Instant::now() + GREETING, fingerprint)?;
+        let (secret, until) = (invitation.hash(), Instant::now() + GREETING);
+        let stream = secure::enroll(host_of(at), stream, (&INVITED, &secret), until, invitation.fingerprint);
+        let stream = stream.map_err(|error| match secure::is_denied(&error) {
+            true => refused(NO_INVITATION),
+            false => error,
+        })?;
         let mut channel = Channel(Stream::Tls(Box::new(stream)));
         channel.set_patience(Some(GREETING))?;
         channel.0.write_all(NEWCOMER)?;
         Ok(channel)
     }
 
-    /// Accepts a connection. The client has to prove that it knows the token, and to show a certificate if
-    /// there is an identity to show it; a machine without a certificate may ask for one.
+    /// Accepts a connection that has come through the node's [`crate::hall::Hall`]. With an identity, the
+    /// client has to show a certificate and to prove that it knows the token; a machine without a certificate
+    /// may ask for one. Without an identity, the client has proved that it knows the token.
     ///
     /// # Errors
     /// The client proves nothing, or sends nothing in time.
     pub(crate) fn accept(stream: TcpStream, token: &Token, identity: Option<&Identity>) -> io::Result<Met> {
         let Some(identity) = identity else {
-            let channel = Channel::greet(Stream::Tcp(stream), token, Side::Answers)?;
+            let channel = Channel(Stream::Tcp(stream));
+            channel.set_patience(None)?;
             return Ok(Met::Known { channel, may_run: true });
         };
         let mut stream = identity.accept(stream, Instant::now() + GREETING)?;
@@ -455,6 +469,55 @@ impl Refused {
     }
 }
 
+/// The greeting of a connection without TLS, at the node, without blocking.
+#[derive(Debug, Default)]
+pub(crate) struct Greeting {
+    read: Vec<u8>,
+    /// The number of this end and of the other one, when the other one has begun.
+    numbers: Option<([u8; 32], [u8; 32])>,
+}
+
+impl Greeting {
+    /// Reads from a socket that does not block what has arrived, and answers it.
+    pub(crate) fn look(&mut self, mut stream: &TcpStream, token: &Token) -> io::Result<Knocked> {
+        loop {
+            let needed = if self.numbers.is_some() { 32 } else { MAGIC.len() + 32 };
+            if self.read.len() < needed {
+                let (held, mut bytes) = (self.read.len(), [0; 40]);
+                match stream.read(&mut bytes[held..needed]) {
+                    Ok(0) => return Ok(Knocked::Refused),
+                    Ok(read) => self.read.extend(&bytes[held..held + read]),
+                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(Knocked::Later),
+                    Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                    Err(error) => return Err(error),
+                }
+                if self.numbers.is_none() && !self.read.starts_with(&MAGIC[..self.read.len().min(8)]) {
+                    // To another version, or with TLS, the node says what it is.
+                    if self.read.starts_with(MAGIC_OF_ALL) {
+                        stream.write_all(&[MAGIC.as_slice(), &random::<32>()?].concat())?;
+                    }
+                    return Ok(Knocked::Refused);
+                }
+                continue;
+            }
+            let Some((own, theirs)) = self.numbers else {
+                let (own, mut theirs) = (random::<32>()?, [0; 32]);
+                theirs.copy_from_slice(&self.read[MAGIC.len()..]);
+                // The buffer of a new connection has room for these bytes.
+                stream.write_all(&[MAGIC.as_slice(), &own].concat())?;
+                self.numbers = Some((own, theirs));
+                self.read.clear();
+                continue;
+            };
+            if !is_proof(&self.read, token, Side::Asks, &theirs, &own) {
+                return Ok(Knocked::Refused);
+            }
+            stream.write_all(proof(token, Side::Answers, &own, &theirs).as_ref())?;
+            return Ok(Knocked::Proved);
+        }
+    }
+}
+
 /// The two ends of a greeting.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Side {
@@ -529,10 +592,9 @@ fn is_closed(error: &io::Error) -> bool {
     matches!(error.kind(), BrokenPipe | ConnectionAborted | ConnectionReset | UnexpectedEof)
 }
 
-/// Whether a connection that begins with these bytes may be one of a node, of any version, with or without
-/// TLS.
-pub(crate) fn may_greet(bytes: &[u8]) -> bool {
-    [MAGIC_OF_ALL, TLS].iter().any(|begin| bytes.starts_with(begin) || begin.starts_with(bytes))
+/// Whether a connection that begins with these bytes is one of a node, of any version.
+pub(crate) fn is_greeting(bytes: &[u8]) -> bool {
+    bytes.starts_with(MAGIC_OF_ALL)
 }
 
 /// Whether the error means that the connection is broken, and not that the other end is silent, or sends
@@ -549,7 +611,8 @@ fn refused(why: &str) -> io::Error {
 /// Random bytes for secrets.
 pub(crate) fn random<const N: usize>() -> io::Result<[u8; N]> {
     let mut bytes = [0; N];
-    std::fs::File::open("/dev/urandom")?.read_exact(&mut bytes)?;
+    let filled = SystemRandom::new().fill(&mut bytes);
+    filled.map_err(|_| io::Error::other("the system gives no random numbers"))?;
     Ok(bytes)
 }
 
@@ -572,7 +635,7 @@ pub(crate) fn unhex<const N: usize>(text: &str) -> Option<[u8; N]> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Channel, MAGIC, NEWCOMER, json, may_greet};
+    use super::{Channel, json};
     use std::os::unix::net::UnixStream;
     use std::sync::mpsc;
 
@@ -596,23 +659,6 @@ mod tests {
         let (answer, _) = asks.ask_while("open", json!({}), || waited.send(()).is_ok()).unwrap();
         assert_eq!(answer, json!({"is": "open"}));
         other.join().unwrap();
-    }
-
-    #[test]
-    fn what_may_be_a_greeting_is_told_from_other_protocols() {
-        for (bytes, expected) in [
-            (&MAGIC[..], true),
-            (NEWCOMER, true),
-            (b"thalwgn9", true),
-            (&[22, 3, 1, 2], true),
-            (b"thal", true),
-            (&[22], true),
-            (b"GET / HTTP/1.1", false),
-            (b"thaler", false),
-            (&[22, 4], false),
-        ] {
-            assert_eq!(may_greet(bytes), expected, "{bytes:?}");
-        }
     }
 
     #[test]

@@ -126,13 +126,13 @@ impl Cluster {
         hosts: &[String],
         days: u32,
     ) -> Result<Vec<String>, Error> {
-        let Invitation { secret, fingerprint } = Invitation::parse(invitation)?;
+        let invitation = Invitation::parse(invitation)?;
         let hosts = certificates::hosts(hosts);
         let key = PrivateKey::generate().map_err(Error::run)?;
-        let mut channel = Channel::enroll(address, fingerprint)
+        let mut channel = Channel::enroll(address, &invitation)
             .map_err(|error| Error::usage(format!("cannot reach the node at {address}")).because(error))?;
         let asked = json!({
-            "secret": hex(&secret), "key": hex(key.public()), "hosts": hosts, "days": days,
+            "secret": hex(&invitation.secret), "key": hex(key.public()), "hosts": hosts, "days": days,
         });
         let (answer, _) = channel
             .ask("enroll", asked, &[])

@@ -17,15 +17,15 @@ use thalweg_host::Error;
 use thalweg_link::secure::{self, Identity};
 use thalweg_space::archive::COPYING;
 
-use crate::channel::{Channel, Met, Refused, hex, host_of, is_cut, unhex};
+use crate::channel::{Channel, Met, NO_INVITATION, Refused, hex, host_of, is_cut, unhex};
 use crate::cluster::{Cluster, Known, is_name};
 use crate::folder::{Folder, remove_abandoned};
 use crate::hall::Hall;
 use crate::held::Held;
 use crate::store::{Receiving, Store};
 
-/// The most connections that have not proved that they know the token; a new one replaces the one that has
-/// waited longest.
+/// The most connections that have not proved that they know the token, and the most that have proved it and
+/// whose handshake of TLS is not over; a new one replaces the one that has waited longest.
 pub(crate) const STRANGERS_MAX: usize = 64;
 /// The most connections of the cluster at a time.
 const GUESTS_MAX: usize = 1024;
@@ -64,7 +64,7 @@ pub struct NodeOptions {
 /// A node that listens.
 #[derive(Debug)]
 pub struct Node {
-    listener: TcpListener,
+    hall: Mutex<Hall>,
     shared: Arc<Shared>,
 }
 
@@ -79,6 +79,7 @@ struct Shared {
     others: Mutex<HashMap<String, String>>,
     guests: AtomicUsize,
     sessions: AtomicUsize,
+    /// Connections whose handshake of TLS is not over.
     strangers: Mutex<VecDeque<(u64, TcpStream)>>,
     /// What belongs to the connections of runs.
     held: Held<Belongings>,
@@ -130,6 +131,7 @@ impl Node {
         {
             return Err(Error::usage(format!("a node {name} runs at {} already", other.address)));
         }
+        let hall = Hall::new(listener, options.cluster.clone(), is_secure).map_err(failed)?;
         let shared = Arc::new(Shared {
             known,
             identity,
@@ -148,7 +150,7 @@ impl Node {
             .cluster
             .note(&shared.known)
             .map_err(|error| Error::usage("cannot write into the cluster's folder").because(error))?;
-        Ok(Node { listener, shared })
+        Ok(Node { hall: Mutex::new(hall), shared })
     }
 
     /// The node's name and the address at which it listens.
@@ -158,11 +160,16 @@ impl Node {
 
     /// Serves until `stop` is set.
     pub fn serve(&self, stop: &AtomicBool) {
-        let (mut number, mut hall) = (0, Hall::default());
+        // A panic of a former call leaves nothing that a further call could not use.
+        let mut hall = self.hall.lock().unwrap_or_else(PoisonError::into_inner);
+        let (mut number, mut looked) = (0, Instant::now());
         while !stop.load(Ordering::Relaxed) {
-            hall.wait(&self.listener, LOOK);
-            self.shared.close_revoked();
-            for stream in hall.begun() {
+            let known = hall.known(LOOK);
+            if looked.elapsed() >= LOOK {
+                self.shared.close_revoked();
+                looked = Instant::now();
+            }
+            for stream in known {
                 number += 1;
                 self.shared.serve_peer(number, stream);
             }
@@ -227,7 +234,8 @@ impl Shared {
         }
     }
 
-    /// Closes the connections of machines with revoked certificates, revoked here or by a process of this machine.
+    /// Closes the connections of machines with revoked certificates, revoked here or by a process of this
+    /// machine.
     fn close_revoked(&self) {
         let certificates = self.options.cluster.certificates();
         for machine in self.machines().iter().filter(|machine| certificates.is_revoked(&machine.shown)) {
@@ -273,9 +281,8 @@ impl Shared {
         }
         let certificates = self.options.cluster.certificates();
         let key = unhex::<{ secure::PUBLIC_BYTES }>(text("key")).ok_or("it sends no public key")?;
-        let may = unhex(text("secret")).and_then(|secret| certificates.redeem(&secret)).ok_or(
-            "it has no invitation with this token, which is good once and for a limited time: `thalweg node invite` makes another",
-        )?;
+        let may =
+            unhex(text("secret")).and_then(|secret| certificates.redeem(&secret)).ok_or(NO_INVITATION)?;
         let hosts = crate::part::texts(&head["hosts"]);
         let days = head["days"].as_u64().unwrap_or(1).try_into().unwrap_or(u32::MAX);
         let shown = |error: Error| thalweg_host::chain(&error);

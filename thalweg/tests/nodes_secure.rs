@@ -9,13 +9,17 @@ use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use certified::certify;
 use cluster::{Cluster, numbers, out, sorted, stderr};
 use serde_json::json;
+use thalweg_link::secure::KNOCK;
+
+/// The alert of TLS by which an end refuses a proof.
+const DENIED: [u8; 7] = [21, 3, 3, 0, 2, 2, 49];
 
 /// A machine that has begun a cluster, and its nodes, which listen with TLS.
 fn machine(nodes: &[&str]) -> Cluster {
@@ -73,6 +77,7 @@ fn a_machine_joins_by_an_invitation_that_is_good_once() {
     let wrong = node(&third, &["init", "--join", &address, "--token", "water"]);
     assert!(stderr(&wrong).contains("this is no token of `thalweg node invite`"), "{}", stderr(&wrong));
     // A token with the fingerprint of another authority does not trust this node.
+    let token = invite(&first, &[]);
     let (secret, _) = token.split_once('.').expect("two parts");
     let other = format!("{secret}.{}", "0".repeat(64));
     let other = node(&third, &["init", "--join", &address, "--token", &other]);
@@ -143,7 +148,7 @@ fn refusals_say_what_to_do() {
     starts(&none, &["--listen", "0.0.0.0:0"], "is no address for others: name the one");
     // Another cluster.
     let other = machine(&[]);
-    runs(&other, &address, "its certificate is of another cluster");
+    runs(&other, &address, "it refuses the token of this machine: it belongs to another cluster");
     // The wrong host: `ip6-localhost` and the like are not in the certificate.
     starts(
         &first,
@@ -207,7 +212,7 @@ fn strangers_get_nowhere_and_hinder_nobody() {
     let token = std::fs::read_to_string(cluster.path("cluster/token")).expect("a cluster");
     assert!(!recording.windows(64).any(|bytes| bytes == token.trim().as_bytes()));
     let address = bare(&cluster, "a");
-    // Openssl shows no certificate: the handshake succeeds, and what follows is refused.
+    // Openssl knows no token, so the node does not answer its handshake.
     let mut openssl = Command::new("openssl")
         .args(["s_client", "-connect", &address, "-quiet"])
         .stdin(Stdio::piped())
@@ -216,10 +221,21 @@ fn strangers_get_nowhere_and_hinder_nobody() {
         .spawn()
         .expect("openssl");
     let mut input = openssl.stdin.take().expect("piped");
-    input.write_all(b"thalwgn1aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa").expect("it reads");
+    // An error means that it has ended.
+    let _ = input.write_all(b"thalwgn1aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa");
     let ended = openssl.wait_with_output().expect("it ends, since the node closes the connection");
     assert!(ended.stdout.is_empty(), "the node says nothing: {:?}", ended.stdout);
     drop(input);
+    // What a member sent is refused before the node computes a handshake: its proof was for another number.
+    let mut replays = TcpStream::connect(&address).expect("a node");
+    replays.write_all(&recording).expect("a socket");
+    let mut answer = Vec::new();
+    replays.set_read_timeout(Some(Duration::from_secs(20))).expect("a socket");
+    // The connection may be reset, because the node reads only the beginning.
+    let _ = replays.read_to_end(&mut answer);
+    assert!(recording.starts_with(&KNOCK) && answer.starts_with(&KNOCK), "{answer:?}");
+    let rest = answer.get(24..).unwrap_or_default();
+    assert!(rest.is_empty() || *rest == DENIED, "no handshake: {answer:?}");
     // 10,000 connections, of which half stay open as long as the node lets them, while a run goes on.
     let over = AtomicBool::new(false);
     std::thread::scope(|scope| {
@@ -259,6 +275,56 @@ fn strangers_get_nowhere_and_hinder_nobody() {
         node(&cluster, &["--name", "a", "--tls"]).stderr.starts_with(b"error: a node a runs"),
         "it lives"
     );
+}
+
+/// The kinds are in equal parts: silent, garbage, a handshake of TLS, a knock without a proof, a replay.
+#[test]
+fn members_get_in_while_a_thousand_strangers_a_second_come() {
+    let cluster = machine(&["a"]);
+    let recording = record(&cluster, "a");
+    let address = bare(&cluster, "a");
+    let opened = thalweg_node::Cluster::open(Some(&cluster.path("cluster"))).expect("a cluster");
+    let found = opened.find("a").expect("a node");
+    let (over, come) = (AtomicBool::new(false), AtomicU64::new(0));
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let (begun, mut held) = (Instant::now(), std::collections::VecDeque::new());
+            for made in 0_u32.. {
+                let due = begun + Duration::from_millis(u64::from(made));
+                std::thread::sleep(due.saturating_duration_since(Instant::now()));
+                if over.load(Ordering::Acquire) {
+                    break;
+                }
+                let Ok(mut stream) = TcpStream::connect(&address) else { continue };
+                let _ = match made % 5 {
+                    0 => Ok(()),
+                    1 => stream.write_all(&[made as u8; 200]),
+                    2 => stream.write_all(&[&[22, 3, 1, 2, 0, 1, 0, 1, 252, 3, 3][..], &[7; 300]].concat()),
+                    3 => stream.write_all(&KNOCK),
+                    _ => stream.write_all(&recording),
+                };
+                come.fetch_add(1, Ordering::Relaxed);
+                held.push_back(stream);
+                if held.len() > 500 {
+                    held.pop_front();
+                }
+            }
+        });
+        let mut waits = Vec::new();
+        while waits.len() < 100 || come.load(Ordering::Relaxed) < 2_000 {
+            let begun = Instant::now();
+            let mut channel = opened.connect(&found).expect("the node lets members in");
+            channel.ask("who", json!({}), &[]).expect("the node answers");
+            waits.push(begun.elapsed());
+        }
+        over.store(true, Ordering::Release);
+        waits.sort();
+        let (median, longest) = (waits[waits.len() / 2], waits[waits.len() - 1]);
+        assert!(
+            median < Duration::from_millis(200) && longest < Duration::from_secs(4),
+            "{median:?}, {longest:?}"
+        );
+    });
 }
 
 #[test]

@@ -8,33 +8,32 @@
 //! scope links` instead, and the processor time of the run and its nodes is compared.
 
 mod many;
+mod strangers;
 
 use crate::paper::Interval;
 use crate::pictures::{build, thalweg};
 use crate::process;
 use anyhow::{Context, Result, bail, ensure};
 use lexopt::prelude::*;
-use std::collections::VecDeque;
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitCode, Stdio};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
+use strangers::{Elsewhere, Relay, Strangers, Target, children};
 
 const HELP: &str = "\
 What strangers, or a look at its links, cost a run over two nodes.
 
-usage: cargo xtask bench nodes [--watched | --library | --cut | --hold S] [--rounds N] [--records N]
-                               [--rate N] [--strangers N] [--program FILE]
+usage: cargo xtask bench nodes [--each | --watched | --library | --cut | --hold S] [--tcp | --tls]
+                               [--rounds N] [--records N] [--rate N] [--strangers N] [--program FILE]
 
+  --each         the processor time that a stranger of each kind takes of nodes and of ends of links
   --watched      compare runs with and without `thalweg scope links --every 200ms`
   --library      how long a new library of 5 MB takes to be on eight nodes
   --cut          compare the processor time of a network on one node and cut in four
   --hold S       run a network over 64 nodes, with some 2,000 links, for S seconds
 
+  --tcp, --tls   only without, or only with TLS
   --rounds N     by turns (default 15)
   --records N    of a run (default 1,000,000)
   --rate N       with --watched, records a second (default: no limit)
@@ -46,8 +45,15 @@ usage: cargo xtask bench nodes [--watched | --library | --cut | --hold S] [--rou
 const SLOWER_MAX: f64 = 1.05;
 /// The most that a look at the links may cost a run, as a factor.
 const WATCHED_MAX: f64 = 1.01;
-/// The most connections that strangers hold open.
-const HELD_MAX: usize = 500;
+
+/// What a run took.
+struct Took {
+    seconds: f64,
+    /// The processor time of the run, of the nodes and of their parts.
+    processor_s: f64,
+    /// The strangers that came meanwhile.
+    came: u64,
+}
 
 struct Bench {
     folder: tempfile::TempDir,
@@ -62,6 +68,7 @@ struct Bench {
 pub(crate) fn run(mut arguments: lexopt::Parser) -> Result<ExitCode> {
     let folder = tempfile::tempdir()?;
     let (mut is_watched, mut is_library, mut is_cut, mut hold) = (false, false, false, None);
+    let (mut is_each, mut only) = (false, None::<String>);
     let mut bench =
         Bench { folder, program: None, rounds: 15, records: 1_000_000, strangers: 1000, rate: None };
     while let Some(argument) = arguments.next()? {
@@ -73,6 +80,9 @@ pub(crate) fn run(mut arguments: lexopt::Parser) -> Result<ExitCode> {
             Long("watched") => is_watched = true,
             Long("library") => is_library = true,
             Long("cut") => is_cut = true,
+            Long("each") => is_each = true,
+            Long("tcp") => only = Some("TCP".to_owned()),
+            Long("tls") => only = Some("TCP with TLS".to_owned()),
             Long("hold") => hold = Some(arguments.value()?.parse()?),
             Long("rounds") => bench.rounds = arguments.value()?.parse::<usize>()?.max(1),
             Long("records") => bench.records = arguments.value()?.parse()?,
@@ -98,12 +108,23 @@ pub(crate) fn run(mut arguments: lexopt::Parser) -> Result<ExitCode> {
     if is_cut {
         return bench.measure_cut();
     }
+    let kinds: [(&str, &[&str]); 2] = [("TCP", &[]), ("TCP with TLS", &["--tls"])];
+    let kinds = kinds.into_iter().filter(|(what, _)| only.as_deref().is_none_or(|only| *what == only));
+    if is_each {
+        println!("| strangers | {} |", strangers::KINDS.join(" | "));
+        println!("|---|{}", "---|".repeat(strangers::KINDS.len()));
+        return kinds
+            .into_iter()
+            .try_for_each(|(what, more)| bench.measure_each(what, more))
+            .map(|()| ExitCode::SUCCESS);
+    }
     println!(
         "| nodes | without strangers | strangers elsewhere | at the nodes | at the links | at the nodes, by elsewhere | at the links, by elsewhere | goal | |"
     );
     println!("|---|---|---|---|---|---|---|---|---|");
-    bench.measure("TCP", &[])?;
-    bench.measure("TCP with TLS", &["--tls"])?;
+    for (what, more) in kinds {
+        bench.measure(what, more)?;
+    }
     Ok(ExitCode::SUCCESS)
 }
 
@@ -128,51 +149,58 @@ impl Bench {
             Target::Nobody,
             Target::Addresses(vec![elsewhere.address.clone()]),
             Target::Addresses(addresses),
-            Target::Links(processes),
+            Target::Links(processes.clone()),
         ];
-        let recorded = self.recorded(more)?;
-        let mut times = [Vec::new(), Vec::new(), Vec::new(), Vec::new()];
-        let mut came = [0; 4];
-        // The first round warms caches up.
-        for round in 0..=self.rounds {
-            for (kind, target) in kinds.iter().enumerate() {
-                let (took, strangers) = self.time((&net, &input), target, &recorded)?;
-                came[kind] += strangers;
-                if round > 0 {
-                    times[kind].push(took);
-                }
+        let recorded = self.recorded(&nodes[0].address, more)?;
+        let mut taken = [Vec::new(), Vec::new(), Vec::new(), Vec::new()];
+        // The first run warms caches up.
+        self.time((&net, &input), &Target::Nobody, &recorded, &processes)?;
+        for round in 0..self.rounds {
+            for turn in 0..kinds.len() {
+                // The order changes, so that no kind is always the first one.
+                let kind = (turn + round) % kinds.len();
+                let took = self.time((&net, &input), &kinds[kind], &recorded, &processes)?;
+                ensure!(took.came > 0 || kind == 0, "no stranger has come to {:?}", kinds[kind]);
+                let Took { seconds, processor_s, came } = &took;
+                eprintln!(
+                    "{what}, kind {kind}: {seconds:.3} s, processor time {processor_s:.2} s, {came} strangers"
+                );
+                taken[kind].push(took);
             }
         }
-        ensure!(came[1..].iter().all(|&came| came > 0), "no stranger has come: {came:?}");
-        let by_elsewhere = |kind: usize| {
-            Interval::of(times[kind].iter().zip(&times[1]).map(|(with, without)| with / without).collect())
-        };
-        let ratios = [by_elsewhere(2), by_elsewhere(3)];
-        let is_met = ratios.iter().all(|ratio| ratio.median <= SLOWER_MAX);
-        let shown = times.map(|times| Interval::of(times).shown(3, " s")).join(" | ");
-        let ratios = ratios.map(|ratio| ratio.shown(3, "")).join(" | ");
-        let met = if is_met { "ok" } else { "MISS" };
-        println!("| {what} | {shown} | {ratios} | ≤ {SLOWER_MAX} | {met} |");
+        for (name, is_time) in [("time", true), ("processor time", false)] {
+            let value = |took: &Took| if is_time { took.seconds } else { took.processor_s };
+            let values = taken.each_ref().map(|taken| taken.iter().map(value).collect::<Vec<f64>>());
+            let by_elsewhere = |kind: usize| {
+                let pairs = values[kind].iter().zip(&values[1]);
+                Interval::of(pairs.map(|(with, without)| with / without).collect())
+            };
+            let ratios = [by_elsewhere(2), by_elsewhere(3)];
+            let is_met = ratios.iter().all(|ratio| ratio.median <= SLOWER_MAX);
+            let shown = values.map(|values| Interval::of(values).shown(3, " s")).join(" | ");
+            let ratios = ratios.map(|ratio| ratio.shown(3, "")).join(" | ");
+            let met = if is_met { "ok" } else { "MISS" };
+            println!("| {what}, {name} | {shown} | {ratios} | ≤ {SLOWER_MAX} | {met} |");
+        }
+        let came =
+            taken.map(|taken| taken.iter().map(|took| took.came as f64).sum::<f64>() / taken.len() as f64);
+        println!(
+            "strangers a run: {:.0} elsewhere, {:.0} at the nodes, {:.0} at the links",
+            came[1], came[2], came[3]
+        );
         Ok(())
     }
 
-    /// What a process of the cluster sends first to a node that was started with these arguments.
-    fn recorded(&self, more: &[&str]) -> Result<Vec<u8>> {
-        let listener = TcpListener::bind("127.0.0.1:0")?;
-        let address = listener.local_addr()?;
+    /// What a process of the cluster sends to the node at this address.
+    fn recorded(&self, node: &str, more: &[&str]) -> Result<Vec<u8>> {
+        let relay = Relay::to(node)?;
         let known = self.folder.path().join("cluster/nodes/recorded");
         let tls = if more.contains(&"--tls") { "tls/" } else { "" };
-        std::fs::write(&known, format!("{tls}{address}\n"))?;
-        let mut asks = self.command().arg("nodes").stdout(Stdio::null()).stderr(Stdio::null()).spawn()?;
-        let (mut stream, _) = listener.accept()?;
-        let mut bytes = vec![0; 4096];
-        let read = stream.read(&mut bytes)?;
-        bytes.truncate(read);
-        asks.kill()?;
-        asks.wait()?;
+        std::fs::write(&known, format!("{tls}{}\n", relay.address))?;
+        let listed = self.command().arg("nodes").stdout(Stdio::null()).stderr(Stdio::null()).status()?;
         std::fs::remove_file(known)?;
-        ensure!(!bytes.is_empty(), "nothing was recorded");
-        Ok(bytes)
+        ensure!(listed.success(), "the nodes are not listed: {listed}");
+        relay.sent()
     }
 
     /// The network and its input.
@@ -246,18 +274,33 @@ impl Bench {
         Ok(nodes_s(&said) + own)
     }
 
-    /// The seconds of a run while strangers connect, and the number of these.
-    fn time(&self, (net, input): (&Path, &Path), target: &Target, recorded: &[u8]) -> Result<(f64, u64)> {
+    /// A run while strangers connect.
+    fn time(
+        &self,
+        (net, input): (&Path, &Path),
+        target: &Target,
+        recorded: &[u8],
+        nodes: &[u32],
+    ) -> Result<Took> {
         let mut run = self.command();
         run.arg("run").arg(net).args(["--nodes", "a,b", "--output", "/dev/null", "--input"]).arg(input);
+        let before = nodes.iter().map(|node| process::used_s(*node)).sum::<Result<f64>>()?;
         let begun = Instant::now();
         let mut run = run.stdout(Stdio::null()).stderr(Stdio::null()).spawn()?;
         let strangers = Strangers::come(target.clone(), run.id(), self.strangers, recorded.to_vec());
+        let before_run = process::children_s()?;
         let status = run.wait()?;
-        let took = begun.elapsed().as_secs_f64();
+        let seconds = begun.elapsed().as_secs_f64();
         let came = strangers.leave()?;
         ensure!(status.success(), "the run failed: {status}");
-        Ok((took, came))
+        let run_s = process::children_s()? - before_run;
+        // A node counts the time of a part when it has waited for the part's end.
+        let until = Instant::now() + Duration::from_secs(5);
+        while nodes.iter().any(|node| !children(*node).is_empty()) && Instant::now() < until {
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        let after = nodes.iter().map(|node| process::used_s(*node)).sum::<Result<f64>>()?;
+        Ok(Took { seconds, processor_s: after - before + run_s, came })
     }
 
     fn node(&self, name: &str, more: &[&str]) -> Result<Node> {
@@ -297,149 +340,5 @@ impl Drop for Node {
         // Errors are ignored: the node may have ended.
         let _ = self.process.kill();
         let _ = self.process.wait();
-    }
-}
-
-/// A socket that accepts connections and closes each when another 64 have come, as a node does.
-struct Elsewhere {
-    address: String,
-}
-
-impl Elsewhere {
-    /// The thread that accepts ends with this program.
-    fn listen() -> Result<Elsewhere> {
-        let listener = TcpListener::bind("127.0.0.1:0")?;
-        let address = listener.local_addr()?.to_string();
-        std::thread::spawn(move || {
-            let mut held = VecDeque::new();
-            while let Ok((stream, _)) = listener.accept() {
-                held.push_back(stream);
-                if held.len() > 64 {
-                    held.pop_front();
-                }
-            }
-        });
-        Ok(Elsewhere { address })
-    }
-}
-
-/// What strangers connect to.
-#[derive(Clone)]
-enum Target {
-    Nobody,
-    Addresses(Vec<String>),
-    /// The sockets for links of the run and of its parts, which these nodes have started.
-    Links(Vec<u32>),
-}
-
-impl Target {
-    fn addresses(self, run: u32) -> Vec<String> {
-        match self {
-            Target::Nobody => Vec::new(),
-            Target::Addresses(addresses) => addresses,
-            Target::Links(nodes) => {
-                let until = Instant::now() + Duration::from_secs(2);
-                loop {
-                    let parts = nodes.iter().flat_map(|node| children(*node));
-                    let addresses: Vec<String> = parts.chain([run]).flat_map(listening).collect();
-                    if addresses.len() > nodes.len() || Instant::now() > until {
-                        return addresses;
-                    }
-                    std::thread::sleep(Duration::from_millis(2));
-                }
-            }
-        }
-    }
-}
-
-/// The processes that this one has started.
-fn children(process: u32) -> Vec<u32> {
-    let threads = std::fs::read_dir(format!("/proc/{process}/task")).into_iter().flatten().flatten();
-    let listed = threads.filter_map(|thread| std::fs::read_to_string(thread.path().join("children")).ok());
-    let children = listed.collect::<Vec<_>>().concat();
-    children.split_whitespace().filter_map(|child| child.parse().ok()).collect()
-}
-
-/// The addresses of IPv4 at which a process listens.
-fn listening(process: u32) -> Vec<String> {
-    let files = std::fs::read_dir(format!("/proc/{process}/fd")).into_iter().flatten().flatten();
-    let names = files.filter_map(|file| std::fs::read_link(file.path()).ok());
-    let sockets: Vec<String> = names.map(|name| name.to_string_lossy().into_owned()).collect();
-    let all = std::fs::read_to_string(format!("/proc/{process}/net/tcp")).unwrap_or_default();
-    let address = |line: &str| -> Option<String> {
-        let fields: Vec<&str> = line.split_whitespace().collect();
-        let socket = format!("socket:[{}]", fields.get(9)?);
-        // State 0A is a socket that listens.
-        let is_own = fields.get(3) == Some(&"0A") && sockets.contains(&socket);
-        let (host, port) = fields.get(1).filter(|_| is_own)?.split_once(':')?;
-        let host = u32::from_str_radix(host, 16).ok()?.to_le_bytes();
-        Some(format!("{}:{}", std::net::Ipv4Addr::from(host), u16::from_str_radix(port, 16).ok()?))
-    };
-    all.lines().filter_map(address).collect()
-}
-
-/// A thread that connects at a constant rate, to each of the addresses in turn.
-struct Strangers {
-    over: Arc<AtomicBool>,
-    came: Arc<AtomicU64>,
-    thread: JoinHandle<()>,
-}
-
-impl Strangers {
-    fn come(target: Target, run: u32, a_second: u32, recorded: Vec<u8>) -> Strangers {
-        let (over, came) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
-        let (is_over, count) = (over.clone(), came.clone());
-        let thread = std::thread::spawn(move || {
-            let addresses = target.addresses(run);
-            let (begun, mut held) = (Instant::now(), VecDeque::new());
-            let mut made = 0_u32;
-            while !addresses.is_empty() && !is_over.load(Ordering::Acquire) {
-                let due = begun + Duration::from_secs(1) * made / a_second;
-                std::thread::sleep(due.saturating_duration_since(Instant::now()));
-                made += 1;
-                let Ok(mut stream) = TcpStream::connect(&addresses[made as usize % addresses.len()]) else {
-                    continue;
-                };
-                count.fetch_add(1, Ordering::Relaxed);
-                // An error is ignored: the other end may have closed the connection.
-                let _ = stream.write_all(&greeting(made, &recorded));
-                if made.is_multiple_of(2) {
-                    held.push_back(stream);
-                    if held.len() > HELD_MAX {
-                        held.pop_front();
-                    }
-                }
-            }
-        });
-        Strangers { over, came, thread }
-    }
-
-    /// Ends them; returns how many came.
-    fn leave(self) -> Result<u64> {
-        self.over.store(true, Ordering::Release);
-        if self.thread.join().is_err() {
-            bail!("the thread of strangers panicked");
-        }
-        Ok(self.came.load(Ordering::Relaxed))
-    }
-}
-
-/// What a stranger sends: nothing, another protocol, garbage, a greeting of a node or of a link that is made
-/// up, the beginning of a handshake of TLS, or what it has recorded of a connection of the cluster.
-fn greeting(number: u32, recorded: &[u8]) -> Vec<u8> {
-    let garbage = |count: u32| (0..count).map(move |n| (n.wrapping_mul(number) ^ (n >> 3)) as u8);
-    match number / 2 % 7 {
-        0 => Vec::new(),
-        1 => b"GET / HTTP/1.1\r\n\r\n".to_vec(),
-        2 => garbage(200).collect(),
-        3 => b"thalwgn1".iter().copied().chain(garbage(64)).collect(),
-        4 => recorded.to_vec(),
-        5 => {
-            let begin =
-                [&[1, 0, 0, 0, 80, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0], &b"thalwegl\x01\0\0\0\0\0\0\0"[..]]
-                    .concat();
-            begin.into_iter().chain(garbage(64)).collect()
-        }
-        _ => [22, 3, 1, 0, 200, 1, 0, 0, 196, 3, 3].into_iter().chain(garbage(194)).collect(),
     }
 }

@@ -94,8 +94,9 @@ pub(crate) fn run(command: &mut Command) -> Result<()> {
     Ok(())
 }
 
-/// The processor time of a process's threads so far, in ns; `None` if the process has ended. The kernel counts the
-/// time of each thread in ns; that of the process it counts in hundredths of a second, which is too coarse.
+/// The processor time of a process's threads so far, in ns; `None` if the process has ended. The kernel
+/// counts the time of each thread in ns; that of the process it counts in hundredths of a second, which is
+/// too coarse.
 pub(crate) fn processor_ns(pid: u32) -> Option<u64> {
     let threads = std::fs::read_dir(format!("/proc/{pid}/task")).ok()?.flatten();
     // A thread that has just ended is left out.
@@ -103,13 +104,26 @@ pub(crate) fn processor_ns(pid: u32) -> Option<u64> {
     Some(spent.filter_map(|text| text.split_whitespace().next()?.parse::<u64>().ok()).sum())
 }
 
-/// The processor time of the processes that this one started and waited for so far, in seconds; the kernel counts it
-/// in hundredths of a second.
+/// The processor time of the processes that this one started and waited for so far, in seconds; the kernel
+/// counts it in hundredths of a second.
 pub(crate) fn children_s() -> Result<f64> {
     let text = std::fs::read_to_string("/proc/self/stat").context("cannot read /proc/self/stat")?;
-    // The program's name, in brackets, may contain spaces. The fields 16 and 17 are times in user and kernel mode.
+    // The program's name, in brackets, may contain spaces. The fields 16 and 17 are times in user and kernel
+    // mode.
     let rest = text.rsplit(')').next().unwrap_or_default();
     let ticks = rest.split_whitespace().skip(13).take(2).filter_map(|field| field.parse::<f64>().ok());
+    Ok(ticks.sum::<f64>() / 100.0)
+}
+
+/// The processor time of a process and of those that it started and waited for, in seconds; the kernel counts
+/// it in hundredths of a second.
+pub(crate) fn used_s(process: u32) -> Result<f64> {
+    let path = format!("/proc/{process}/stat");
+    let text = std::fs::read_to_string(&path).with_context(|| format!("cannot read {path}"))?;
+    // The fields 14 to 17, behind the program's name in brackets, are in user and kernel mode, its own and
+    // its children's.
+    let rest = text.rsplit(')').next().unwrap_or_default();
+    let ticks = rest.split_whitespace().skip(11).take(4).filter_map(|field| field.parse::<f64>().ok());
     Ok(ticks.sum::<f64>() / 100.0)
 }
 

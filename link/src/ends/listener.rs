@@ -9,11 +9,12 @@ use super::passing::{Passing, pass};
 use super::stop::{Stop, bell, ring, silence};
 use crate::LinkId;
 use crate::error::Error;
-use crate::secure::Identity;
+use crate::secure::{Door, Identity, KNOCK, Knocked};
 use crate::transport::{Address, Connection, is_final, unix_name, wait_for};
+use crate::watch::Watch;
 use crate::wire::{Header, Hello, Kind, Refusal, VERSION, Via, Welcome};
 use rustix::event::{PollFd, PollFlags};
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::io::IoSlice;
 use std::net::TcpListener;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -110,10 +111,10 @@ enum Socket {
 /// A connection before its greeting has arrived.
 struct Stranger {
     connection: Connection,
+    /// Through which the connection has to come before TLS begins.
+    door: Option<Door>,
     frames: Frames,
     since: Instant,
-    /// Whether there may be something to read.
-    is_ready: bool,
 }
 
 impl Listener {
@@ -149,7 +150,7 @@ impl Listener {
             refused: AtomicU64::new(0),
             stop: stop.clone(),
         });
-        let hall = Hall { sockets, strangers: VecDeque::new(), shared: shared.clone(), stop: stop.clone() };
+        let hall = Hall::new(sockets, shared.clone(), stop.clone()).map_err(failed)?;
         let builder = std::thread::Builder::new().name("link listener".into());
         let thread = builder.spawn(move || hall.serve()).map_err(failed)?;
         Ok(Listener { shared, stop, addresses, thread: Some(thread) })
@@ -241,16 +242,19 @@ impl Socket {
         }
     }
 
-    fn accept(&self) -> std::io::Result<Connection> {
-        match self {
+    /// A new connection, and its door if TLS begins behind one.
+    fn accept(&self) -> std::io::Result<(Connection, Option<Door>)> {
+        let connection = match self {
             Socket::Tcp(listener, identity) => {
-                listener.accept().and_then(|(stream, _)| Connection::accepted(stream, identity.as_ref()))
+                let (stream, _) = listener.accept()?;
+                return Ok((Connection::tcp(stream)?, identity.is_some().then(Door::default)));
             }
             Socket::Unix(listener, _) => listener.accept().and_then(|(stream, _)| Connection::unix(stream)),
             Socket::Memory(listener, _) => {
                 listener.accept().and_then(|(stream, _)| Connection::memory(stream))
             }
-        }
+        };
+        Ok((connection?, None))
     }
 }
 
@@ -326,8 +330,8 @@ impl Shared {
         self.passing.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether this is the token of this listener. The tokens are compared completely, so the time does not reveal
-    /// the place of the first difference.
+    /// Whether this is the token of this listener. The tokens are compared completely, so the time does not
+    /// reveal the place of the first difference.
     fn is_own(&self, token: &[u8; 32]) -> bool {
         self.token.iter().zip(token).fold(0, |all, (a, b)| all | (a ^ b)) == 0
     }
@@ -388,92 +392,141 @@ impl Shared {
 /// The state of the listener's thread.
 struct Hall {
     sockets: Vec<Socket>,
-    /// The unknown peers in order of their arrival.
-    strangers: VecDeque<Stranger>,
+    /// The unknown peers by their numbers, in order of their arrival.
+    strangers: BTreeMap<u64, Stranger>,
+    /// The number of the next unknown peer.
+    next: u64,
+    watch: Watch,
     shared: Arc<Shared>,
     stop: Stop,
 }
 
+/// The number of the stop among what is waited for; those of the sockets are below.
+const STOP: u64 = u64::MAX;
+
 impl Hall {
+    fn new(sockets: Vec<Socket>, shared: Arc<Shared>, stop: Stop) -> std::io::Result<Hall> {
+        let watch = Watch::new()?;
+        watch.add(stop.bell(), STOP)?;
+        for (at, socket) in sockets.iter().enumerate() {
+            watch.add(socket, STOP - 1 - at as u64)?;
+        }
+        Ok(Hall { sockets, strangers: BTreeMap::new(), next: 0, watch, shared, stop })
+    }
+
     fn serve(mut self) {
         while !self.stop.is_asked() {
-            if self.wait().is_err() {
+            let ready = self.wait().unwrap_or_else(|_| {
                 // The wait failed, for example for lack of memory, so the thread pauses before it tries
                 // again.
                 std::thread::sleep(Duration::from_millis(10));
+                Vec::new()
+            });
+            for number in ready {
+                match usize::try_from(STOP - number) {
+                    Ok(at) if (1..=self.sockets.len()).contains(&at) => self.accept(at - 1),
+                    _ => _ = self.read_greeting(number),
+                }
             }
-            self.accept();
-            self.read_greetings();
+            self.give_up();
         }
         for socket in &self.sockets {
             if let Socket::Unix(_, path) | Socket::Memory(_, path) = socket {
-                // An error is ignored, because another process may have removed the socket's file already, and
-                // an abstract name has no file.
+                // An error is ignored, because another process may have removed the socket's file already,
+                // and an abstract name has no file.
                 let _ = std::fs::remove_file(path);
             }
         }
     }
 
-    fn wait(&mut self) -> std::io::Result<()> {
-        let mut fds = vec![self.stop.bell()];
-        fds.extend(self.sockets.iter().map(AsFd::as_fd));
-        fds.extend(self.strangers.iter().map(|stranger| stranger.connection.as_fd()));
-        let mut waited: Vec<_> =
-            fds.into_iter().map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)).collect();
-        let patience =
-            self.strangers.front().map_or(PATIENCE, |first| PATIENCE.saturating_sub(first.since.elapsed()));
-        wait_for(&mut waited, Instant::now() + patience)?;
-        let strangers = waited.iter().skip(1 + self.sockets.len());
-        let ready: Vec<bool> = strangers.map(|fd| !fd.revents().is_empty()).collect();
-        self.strangers.iter_mut().zip(ready).for_each(|(stranger, is_ready)| stranger.is_ready = is_ready);
-        Ok(())
+    /// Waits until one of the sockets can be read; returns their numbers.
+    fn wait(&self) -> std::io::Result<Vec<u64>> {
+        let first = self.strangers.first_key_value();
+        let most = first.map(|(_, first)| PATIENCE.saturating_sub(first.since.elapsed()));
+        // The system counts whole milliseconds.
+        self.watch.wait(most.map_or(PATIENCE, |most| most + Duration::from_millis(1)))
     }
 
-    /// Accepts new connections, a bounded number at a time.
-    fn accept(&mut self) {
-        for socket in &self.sockets {
-            for _ in 0..GREETED_MAX {
-                let connection = match socket.accept() {
-                    Ok(connection) => connection,
-                    Err(error) if is_final(&error) => continue,
-                    Err(_) => break,
-                };
-                if self.strangers.len() == GREETED_MAX {
-                    self.strangers.pop_front();
-                    self.shared.refused.fetch_add(1, Ordering::Relaxed);
-                }
-                self.strangers.push_back(Stranger {
-                    connection,
-                    frames: Frames::default(),
-                    since: Instant::now(),
-                    is_ready: true,
-                });
+    /// Accepts new connections, a bounded number at a time, and reads what they have sent already.
+    fn accept(&mut self, at: usize) {
+        for _ in 0..GREETED_MAX {
+            let (connection, door) = match self.sockets[at].accept() {
+                Ok(accepted) => accepted,
+                Err(error) if is_final(&error) => continue,
+                Err(_) => break,
+            };
+            if self.strangers.len() == GREETED_MAX {
+                self.strangers.pop_first();
+                self.shared.refused.fetch_add(1, Ordering::Relaxed);
+            }
+            let (number, since) = (self.next, Instant::now());
+            self.next += 1;
+            let stranger = Stranger { connection, door, frames: Frames::default(), since };
+            self.strangers.insert(number, stranger);
+            if self.read_greeting(number)
+                && let Some(stranger) = self.strangers.get(&number)
+                && self.watch.add(&stranger.connection, number).is_err()
+            {
+                self.strangers.remove(&number);
             }
         }
     }
 
-    /// Reads what unknown peers have sent so far. Only those are read that have sent something: a read of
-    /// each one for each that comes would make many silent peers expensive.
-    fn read_greetings(&mut self) {
-        let now = Instant::now();
-        let mut at = 0;
-        while let Some(stranger) = self.strangers.get(at) {
-            let is_late = now.saturating_duration_since(stranger.since) >= PATIENCE;
-            if !stranger.is_ready && !is_late {
-                at += 1;
-                continue;
+    /// Closes connections whose greeting has not come in time.
+    fn give_up(&mut self) {
+        while let Some(first) = self.strangers.first_entry() {
+            if first.get().since.elapsed() < PATIENCE {
+                return;
             }
-            let Some(mut stranger) = self.strangers.remove(at) else { return };
-            stranger.is_ready = false;
-            match stranger.frames.read(&mut stranger.connection) {
-                Ok(Ok(Read::Later)) if !is_late => {
-                    self.strangers.insert(at, stranger);
-                    at += 1;
-                }
-                Ok(Ok(Read::Frame(header))) if header.kind == Kind::Hello => self.answer(stranger),
-                Ok(Ok(Read::Frame(header))) if header.kind == Kind::Via => self.pass_on(stranger, &header),
-                _ => _ = self.shared.refused.fetch_add(1, Ordering::Relaxed),
+            first.remove();
+            self.shared.refused.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Reads what an unknown peer has sent; returns whether more has to come.
+    fn read_greeting(&mut self, number: u64) -> bool {
+        let Some(stranger) = self.strangers.remove(&number) else { return false };
+        let Ok((mut stranger, is_through)) = self.knocked(stranger) else {
+            self.shared.refused.fetch_add(1, Ordering::Relaxed);
+            return false;
+        };
+        let read = match is_through {
+            true => stranger.frames.read(&mut stranger.connection),
+            false => Ok(Ok(Read::Later)),
+        };
+        let header = match read {
+            Ok(Ok(Read::Later)) => {
+                self.strangers.insert(number, stranger);
+                return true;
             }
+            Ok(Ok(Read::Frame(header))) => header,
+            _ => {
+                self.shared.refused.fetch_add(1, Ordering::Relaxed);
+                return false;
+            }
+        };
+        // The connection may stay open, and others wait for it from now on.
+        self.watch.remove(&stranger.connection);
+        match header.kind {
+            Kind::Hello => self.answer(stranger),
+            Kind::Via => self.pass_on(stranger, &header),
+            _ => _ = self.shared.refused.fetch_add(1, Ordering::Relaxed),
+        }
+        false
+    }
+
+    /// Whether the connection has come through its door; TLS begins there.
+    fn knocked(&self, mut stranger: Stranger) -> std::io::Result<(Stranger, bool)> {
+        let Some(mut door) = stranger.door.take() else { return Ok((stranger, true)) };
+        let Connection::Tcp(stream) = &stranger.connection else { return Ok((stranger, true)) };
+        let secrets = |begin: &[u8; 8]| Vec::from_iter((*begin == KNOCK).then_some(self.shared.token));
+        match (door.look(stream, secrets)?, &self.shared.identity) {
+            (Knocked::Later, _) => Ok((Stranger { door: Some(door), ..stranger }, false)),
+            (Knocked::Proved, Some(identity)) => {
+                let connection = stranger.connection.secured(identity)?;
+                Ok((Stranger { connection, ..stranger }, true))
+            }
+            _ => Err(std::io::ErrorKind::PermissionDenied.into()),
         }
     }
 
@@ -494,7 +547,7 @@ impl Hall {
                 connection,
                 frames.rest(),
                 (to, address),
-                shared.identity.as_ref(),
+                shared.identity.as_ref().map(|identity| (identity, &shared.token)),
                 (&passing, &shared.stop),
             );
         });

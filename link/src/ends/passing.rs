@@ -4,7 +4,7 @@
 
 use super::stop::Stop;
 use crate::ports::{Ports, Turn};
-use crate::secure::Identity;
+use crate::secure::{Identity, Secret};
 use crate::transport::{Address, Connection, is_later, wait_for};
 use crate::wire::Refusal;
 use rustix::event::{PollFd, PollFlags};
@@ -150,7 +150,7 @@ pub(super) fn pass(
     mut from: Connection,
     first: &[u8],
     (to, address): (u64, Option<Address>),
-    identity: Option<&Identity>,
+    identity: Option<(&Identity, &Secret)>,
     (passing, stop): (&Passing, &Stop),
 ) {
     let connected = match address {

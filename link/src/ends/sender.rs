@@ -496,8 +496,8 @@ impl Sender {
                 false => Met::NotYet(format!("{what}: {error}")),
             }
         };
-        let connection = Connection::to(address, self.options.identity.as_ref(), deadline)
-            .map_err(not_yet("it cannot connect"))?;
+        let identity = self.options.identity.as_ref().map(|identity| (identity, &self.options.token));
+        let connection = Connection::to(address, identity, deadline).map_err(not_yet("it cannot connect"))?;
         let mut connected =
             Connected { connection, frames: Frames::default(), address_changes, pending: None };
         let hello = Hello {

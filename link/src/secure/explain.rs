@@ -11,6 +11,8 @@ struct Explained {
     text: String,
     /// Whether the other end does not accept this one.
     is_refused: bool,
+    /// Whether that is because of this end's secret.
+    is_denied: bool,
 }
 
 impl fmt::Display for Explained {
@@ -21,10 +23,18 @@ impl fmt::Display for Explained {
 
 impl std::error::Error for Explained {}
 
+/// The other end does not answer as an end with TLS of this version does.
+pub(super) const NO_TLS: &str = "it does not speak TLS: it is no node of this version of thalweg, or one that listens on its \
+                                 own machine alone";
+
 /// The error as one of input and output.
 pub(super) fn io(error: Error) -> io::Error {
     let is_refused = matches!(error, Error::AlertReceived(_));
-    io::Error::new(io::ErrorKind::PermissionDenied, Explained { text: explain(&error), is_refused })
+    let is_denied = error == Error::AlertReceived(AlertDescription::AccessDenied);
+    io::Error::new(
+        io::ErrorKind::PermissionDenied,
+        Explained { text: explain(&error), is_refused, is_denied },
+    )
 }
 
 /// Whether the other end has refused this one.
@@ -33,16 +43,18 @@ pub(crate) fn is_refused(error: &io::Error) -> bool {
     explained.is_some_and(|explained| explained.is_refused)
 }
 
+/// Whether the other end has refused this one because it does not know its secret.
+pub fn is_denied(error: &io::Error) -> bool {
+    let explained = error.get_ref().and_then(|error| error.downcast_ref::<Explained>());
+    explained.is_some_and(|explained| explained.is_denied)
+}
+
 fn explain(error: &Error) -> String {
     match error {
         Error::InvalidCertificate(error) => of_certificate(error),
         Error::NoCertificatesPresented => "it shows no certificate".into(),
         Error::AlertReceived(alert) => of_alert(*alert),
-        Error::InvalidMessage(_) => {
-            "it does not speak TLS: it is no node of this version of thalweg, or one that \
-             listens on its own machine alone"
-                .into()
-        }
+        Error::InvalidMessage(_) => NO_TLS.into(),
         error => format!("TLS failed: {error}"),
     }
 }
@@ -87,6 +99,9 @@ fn of_alert(alert: AlertDescription) -> String {
         }
         AlertDescription::UnknownCA | AlertDescription::BadCertificate | AlertDescription::DecryptError => {
             "it refuses the certificate of this machine, which is of another cluster".into()
+        }
+        AlertDescription::AccessDenied => {
+            "it refuses the token of this machine: it belongs to another cluster".into()
         }
         AlertDescription::CertificateRequired => "it refuses a connection without a certificate".into(),
         alert => format!("it refuses TLS: {alert:?}"),

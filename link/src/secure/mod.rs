@@ -8,12 +8,15 @@
 
 mod explain;
 mod key;
+mod knock;
 mod pinned;
 mod revoked;
 mod stream;
 
+pub use explain::is_denied;
 pub(crate) use explain::is_refused;
 pub use key::{PUBLIC_BYTES, PrivateKey, pem};
+pub use knock::{Door, INVITED, KNOCK, Knocked, Secret, deny};
 pub use revoked::IsRevoked;
 pub use stream::SecureStream;
 pub(crate) use stream::Secured;
@@ -116,25 +119,32 @@ impl Identity {
         Ok(Identity { client: Arc::new(client), server: server(false)?, lenient: server(true)? })
     }
 
-    /// Makes a TCP connection secure, as the end that connected to `host`. The handshake takes at most until
-    /// `deadline`.
+    /// Makes a TCP connection secure, as the end that connected to `host` and knows the secret of its
+    /// [`Door`]. The handshake takes at most until `deadline`.
     ///
     /// # Errors
     /// The other end shows no certificate of this cluster for this host, or does not answer in time.
-    pub fn connect(&self, host: &str, stream: TcpStream, deadline: Instant) -> io::Result<SecureStream> {
+    pub fn connect(
+        &self,
+        host: &str,
+        stream: TcpStream,
+        secret: &Secret,
+        deadline: Instant,
+    ) -> io::Result<SecureStream> {
         let session = ClientConnection::new(self.client.clone(), name_of(host)?).map_err(explain::io)?;
-        SecureStream::new(session.into(), stream, deadline)
+        let proof = knock::knock(&stream, (&KNOCK, secret), deadline)?;
+        SecureStream::new(session.into(), stream, &proof, deadline)
     }
 
-    /// Makes a TCP connection secure, as the end that accepted it. The handshake takes at most until
-    /// `deadline`. The other end may have shown no certificate: see [`SecureStream::is_known`].
+    /// Makes a TCP connection secure, as the end that accepted it, after its [`Door`]. The handshake takes at
+    /// most until `deadline`. The other end may have shown no certificate: see [`SecureStream::is_known`].
     ///
     /// # Errors
     /// The other end shows a certificate that is not of this cluster or not valid now, or does not answer in
     /// time.
     pub fn accept(&self, stream: TcpStream, deadline: Instant) -> io::Result<SecureStream> {
         let session = ServerConnection::new(self.lenient.clone()).map_err(explain::io)?;
-        SecureStream::new(session.into(), stream, deadline)
+        SecureStream::new(session.into(), stream, &[], deadline)
     }
 
     /// Checks that the certificate is valid now, and for `host`.
@@ -160,12 +170,12 @@ impl Identity {
     }
 
     /// The connecting end of a link, without blocking.
-    pub(crate) fn sending(&self, stream: TcpStream) -> io::Result<Secured> {
+    pub(crate) fn sending(&self, stream: TcpStream, secret: &Secret) -> io::Result<Secured> {
         let session = ClientConnection::new(self.client.clone(), name_of(MEMBER)?).map_err(explain::io)?;
-        Secured::new(session.into(), stream)
+        Secured::knocking(session.into(), stream, secret)
     }
 
-    /// The accepting end of a link, without blocking.
+    /// The accepting end of a link, without blocking, after its [`Door`].
     pub(crate) fn receiving(&self, stream: TcpStream) -> io::Result<Secured> {
         let session = ServerConnection::new(self.server.clone()).map_err(explain::io)?;
         Secured::new(session.into(), stream)
@@ -173,13 +183,15 @@ impl Identity {
 }
 
 /// Makes a TCP connection secure as an end that has no certificate yet, and that knows the authority's
-/// certificate by its [`fingerprint`].
+/// certificate by its [`fingerprint`]. `secret` is what the end knows of those that the [`Door`] has for
+/// `begin`.
 ///
 /// # Errors
 /// The other end shows no certificate of this authority for this host, or does not answer in time.
 pub fn enroll(
     host: &str,
     stream: TcpStream,
+    (begin, secret): (&[u8; 8], &Secret),
     deadline: Instant,
     fingerprint: [u8; 32],
 ) -> io::Result<SecureStream> {
@@ -192,7 +204,8 @@ pub fn enroll(
         .with_no_client_auth();
     config.resumption = Resumption::disabled();
     let session = ClientConnection::new(Arc::new(config), name_of(host)?).map_err(explain::io)?;
-    SecureStream::new(session.into(), stream, deadline)
+    let proof = knock::knock(&stream, (begin, secret), deadline)?;
+    SecureStream::new(session.into(), stream, &proof, deadline)
 }
 
 /// The fingerprint of a certificate in PEM: the SHA-256 of its bytes.

@@ -10,6 +10,7 @@ use rustls::client::verify_server_name;
 use rustls::pki_types::ServerName;
 use rustls::server::ParsedCertificate;
 
+use super::knock::{self, Challenge, KNOCK, Secret};
 use super::{MEMBER, explain};
 
 /// The most bytes that are read from the socket at once.
@@ -27,12 +28,22 @@ pub struct SecureStream {
 }
 
 impl SecureStream {
-    /// Does the handshake.
+    /// Does the handshake; `before` is sent in front of it.
     pub(super) fn new(
         mut session: Connection,
         stream: TcpStream,
+        before: &[u8],
         deadline: Instant,
     ) -> io::Result<SecureStream> {
+        if !before.is_empty() {
+            // One piece, so that an end that refuses the proof has read everything when it closes the
+            // connection.
+            let mut first = before.to_vec();
+            while session.wants_write() {
+                session.write_tls(&mut first)?;
+            }
+            Timed { stream: &stream, deadline }.write_all(&first)?;
+        }
         while session.is_handshaking() || session.wants_write() {
             let mut timed = Timed { stream: &stream, deadline };
             if session.wants_write() {
@@ -117,9 +128,9 @@ impl Write for SecureStream {
 }
 
 /// A TCP connection with a time by which each of its calls ends.
-struct Timed<'a> {
-    stream: &'a TcpStream,
-    deadline: Instant,
+pub(super) struct Timed<'a> {
+    pub(super) stream: &'a TcpStream,
+    pub(super) deadline: Instant,
 }
 
 impl Timed<'_> {
@@ -157,12 +168,48 @@ pub(crate) struct Secured {
     /// Bytes that were read from the socket and not given to the session.
     ahead: Box<[u8]>,
     held: std::ops::Range<usize>,
+    /// What is left of the knock; TLS begins behind it.
+    knock: Option<Knock>,
+}
+
+/// The knock of an end that connects.
+#[derive(Debug)]
+struct Knock {
+    secret: Secret,
+    challenge: Challenge,
+    /// The bytes of the challenge that have arrived.
+    arrived: usize,
+    /// The bytes of `first` that were written.
+    written: usize,
+    /// What is written first: the knock, then the proof with the beginning of the handshake.
+    first: Vec<u8>,
 }
 
 impl Secured {
     pub(super) fn new(mut session: Connection, stream: TcpStream) -> io::Result<Secured> {
         session.set_buffer_limit(Some(BUFFER_BYTES));
-        let mut secured = Secured { session, stream, ahead: vec![0; AHEAD_BYTES].into(), held: 0..0 };
+        let ahead = vec![0; AHEAD_BYTES].into();
+        let mut secured = Secured { session, stream, ahead, held: 0..0, knock: None };
+        secured.settle()?;
+        Ok(secured)
+    }
+
+    /// The end that connects, and that knows the secret of the other end's door.
+    pub(super) fn knocking(
+        mut session: Connection,
+        stream: TcpStream,
+        secret: &Secret,
+    ) -> io::Result<Secured> {
+        session.set_buffer_limit(Some(BUFFER_BYTES));
+        let knock = Knock {
+            secret: *secret,
+            challenge: [0; size_of::<Challenge>()],
+            arrived: 0,
+            written: 0,
+            first: KNOCK.to_vec(),
+        };
+        let ahead = vec![0; AHEAD_BYTES].into();
+        let mut secured = Secured { session, stream, ahead, held: 0..0, knock: Some(knock) };
         secured.settle()?;
         Ok(secured)
     }
@@ -173,11 +220,20 @@ impl Secured {
 
     /// Whether encrypted bytes wait to be written.
     pub(crate) fn owes(&self) -> bool {
-        self.session.wants_write()
+        match &self.knock {
+            Some(knock) => knock.written < knock.first.len(),
+            None => self.session.wants_write(),
+        }
     }
 
     /// Writes encrypted bytes that wait, as many as the socket takes without a wait.
     pub(crate) fn settle(&mut self) -> io::Result<()> {
+        if let Some(knock) = &mut self.knock
+            && !knock.settle(&mut self.stream)?
+        {
+            return Ok(());
+        }
+        self.knock = None;
         while self.session.wants_write() {
             match self.session.write_tls(&mut self.stream) {
                 Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
@@ -228,6 +284,11 @@ impl Secured {
                 Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(0),
                 read => return read,
             }
+            if let Some(knock) = &mut self.knock {
+                knock.read(&mut self.stream, &mut self.session)?;
+                self.settle()?;
+                continue;
+            }
             if self.held.is_empty() {
                 let read = self.stream.read(&mut self.ahead)?;
                 self.held = 0..read;
@@ -240,6 +301,44 @@ impl Secured {
             self.settle()?;
             processed.map_err(explain::io)?;
         }
+    }
+}
+
+impl Knock {
+    /// Writes what waits, as much as the socket takes; returns whether the knock is over.
+    fn settle(&mut self, stream: &mut TcpStream) -> io::Result<bool> {
+        while self.written < self.first.len() {
+            match stream.write(&self.first[self.written..]) {
+                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+                Ok(bytes) => self.written += bytes,
+                Err(error) if crate::transport::is_later(&error) => return Ok(false),
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(self.arrived == self.challenge.len())
+    }
+
+    /// Reads what has arrived of the challenge; when it is complete, the proof and the beginning of the
+    /// handshake follow.
+    fn read(&mut self, stream: &mut TcpStream, session: &mut Connection) -> io::Result<()> {
+        if self.arrived < self.challenge.len() {
+            let read = stream.read(&mut self.challenge[self.arrived..])?;
+            self.arrived += read;
+            if read == 0 {
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            }
+            if self.arrived < self.challenge.len() {
+                return Ok(());
+            }
+            knock::check(&self.challenge)?;
+            self.first.extend(knock::proof(&self.secret, &self.challenge));
+            while session.wants_write() {
+                session.write_tls(&mut self.first)?;
+            }
+            return Ok(());
+        }
+        // The proof is not written completely.
+        Err(io::ErrorKind::WouldBlock.into())
     }
 }
 

@@ -3,7 +3,7 @@
 
 mod memory;
 
-use crate::secure::{Identity, Secured};
+use crate::secure::{Identity, Secret, Secured};
 use memory::Memory;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::net::sockopt::{set_tcp_user_timeout, socket_peercred};
@@ -50,8 +50,8 @@ impl Address {
         }
     }
 
-    /// The address to connect to at this attempt, and the number of the listener to which the connection has to be
-    /// passed on.
+    /// The address to connect to at this attempt, and the number of the listener to which the connection has
+    /// to be passed on.
     pub(crate) fn hop(&self, attempt: usize) -> (&Address, Option<u64>) {
         match self {
             Address::Through { listeners, to } if !listeners.is_empty() => {
@@ -109,20 +109,21 @@ pub(crate) enum Connection {
 }
 
 impl Connection {
-    /// Connects, at most until `deadline`; with TLS only if there is an identity to show.
+    /// Connects, at most until `deadline`; with TLS only if there is an identity to show, and a secret for
+    /// the other end's door.
     pub(crate) fn to(
         address: &Address,
-        identity: Option<&Identity>,
+        identity: Option<(&Identity, &Secret)>,
         deadline: Instant,
     ) -> io::Result<Connection> {
         match address {
             Address::Tcp(address) => Connection::tcp(connected(address, deadline)?),
             Address::Tls(address) => {
-                let identity = identity.ok_or_else(|| {
+                let (identity, secret) = identity.ok_or_else(|| {
                     io::Error::new(io::ErrorKind::PermissionDenied, "there is no certificate to show")
                 })?;
                 let stream = prepared(connected(address, deadline)?)?;
-                Ok(Connection::Tls(Box::new(identity.sending(stream)?)))
+                Ok(Connection::Tls(Box::new(identity.sending(stream, secret)?)))
             }
             Address::Unix(path) => Ok(Connection::Unix(near(UnixStream::connect_addr(&unix_name(path)?)?)?)),
             Address::Memory(path) => {
@@ -133,15 +134,16 @@ impl Connection {
         }
     }
 
-    /// Accepts a connection; with TLS if there is an identity to show.
-    pub(crate) fn accepted(stream: TcpStream, identity: Option<&Identity>) -> io::Result<Connection> {
-        match identity {
-            Some(identity) => Ok(Connection::Tls(Box::new(identity.receiving(prepared(stream)?)?))),
-            None => Connection::tcp(stream),
+    /// The accepting end with TLS of this connection, if it is one by TCP.
+    pub(crate) fn secured(self, identity: &Identity) -> io::Result<Connection> {
+        match self {
+            Connection::Tcp(stream) => Ok(Connection::Tls(Box::new(identity.receiving(stream)?))),
+            other => Ok(other),
         }
     }
 
-    fn tcp(stream: TcpStream) -> io::Result<Connection> {
+    /// A connection without TLS, or one to which TLS is added by [`Connection::secured`].
+    pub(crate) fn tcp(stream: TcpStream) -> io::Result<Connection> {
         Ok(Connection::Tcp(prepared(stream)?))
     }
 
@@ -150,8 +152,8 @@ impl Connection {
         Ok(Connection::Unix(near(stream)?))
     }
 
-    /// Accepts a connection through which a process of this host, which has to run as the same user, hands over
-    /// memory.
+    /// Accepts a connection through which a process of this host, which has to run as the same user, hands
+    /// over memory.
     pub(crate) fn memory(stream: UnixStream) -> io::Result<Connection> {
         Ok(Connection::Memory(Box::new(Memory::accepted(near(stream)?))))
     }
