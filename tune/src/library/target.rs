@@ -349,7 +349,7 @@ impl Target {
         let former = self.points[point].value.or(lever.default);
         match &lever.by {
             By::Calls { set, get, .. } => {
-                self.call(pack, point, set, &get.at, whole)?;
+                self.call(pack, set, &get.at, whole)?;
                 let now = if get.calls.is_empty() { whole } else { self.get(get)? as f64 };
                 if now != whole {
                     return Err(format!("the library has {now} after it was given {whole}"));
@@ -375,18 +375,15 @@ impl Target {
     }
 
     /// Makes calls that set a point, and counts the calls that will look as if the application had made them.
-    fn call(
-        &mut self,
-        pack: &Pack,
-        point: usize,
-        calls: &[Call],
-        at: &[String],
-        value: f64,
-    ) -> Result<(), String> {
+    fn call(&mut self, pack: &Pack, calls: &[Call], at: &[String], value: f64) -> Result<(), String> {
         make(&mut self.attachment, &self.module, (calls, at), value as i64, self.wait)?;
-        let name = choosing(&pack.points[point]).map(|(name, ..)| name);
-        let own = calls.iter().filter(|call| Some(call.function.as_str()) == name).count();
-        self.points[point].own += own as u64;
+        // Several points may be set by the same function, and the calls for one look like those for the others.
+        for (state, point) in self.points.iter_mut().zip(&pack.points) {
+            let Some((name, argument, number)) = choosing(point) else { continue };
+            let has =
+                |call: &Call| argument.is_none_or(|at| call.numbers().any(|known| known == (at, number)));
+            state.own += calls.iter().filter(|call| call.function == name && has(call)).count() as u64;
+        }
         Ok(())
     }
 
@@ -396,7 +393,7 @@ impl Target {
         match pack.points[point].lever.as_ref().map(|lever| &lever.by) {
             Some(By::Argument { function, .. }) => self.change(function, None)?,
             Some(By::Calls { back, get, .. }) if !back.is_empty() => {
-                self.call(pack, point, back, &get.at, former)?;
+                self.call(pack, back, &get.at, former)?;
             }
             _ => self.set(pack, point, former)?,
         }
