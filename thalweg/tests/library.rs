@@ -216,7 +216,7 @@ fn coefficients_are_fitted_to_a_recording() {
     };
     // 20 us for each fragment and 2 ns for each byte of the messages, each of one array of ints.
     let window = |number: usize| {
-        let ints = [1_000.0, 25_000.0, 250_000.0][number % 3];
+        let ints: f64 = [1_000.0, 25_000.0, 250_000.0][number % 3];
         let fragment = [4080.0, 65_536.0][number % 2];
         let took = 20e3 * (4.0 * ints / fragment).ceil() + 2.0 * 4.0 * ints;
         let calls = r#""initsend.calls":10,"sends.calls":10,"ints.calls":10"#;
