@@ -1,11 +1,12 @@
 //! Coefficients of a pack's models that are fitted to measurements.
 //!
-//! A [`Fit`] explains a quantity of each window, such as the time of a message, as the sum of its terms: each has a
-//! coefficient times a known quantity, such as a time per fragment times the fragments of a message.
-//! [`Fits`] computes the coefficients by least squares from the windows that it is given. Each window has the same
-//! weight whatever the quantity's size is, because the window's relative error counts; a window weighs less the
-//! older it is. The coefficients of a fit are replaced only when all of them are sure: by windows that are too few,
-//! or that are alike, no coefficient is known, and those of before stay, at first the pack's start values.
+//! A [`Fit`] explains a quantity of each window, such as the time of a message, as the sum of its terms: each
+//! has a coefficient times a known quantity, such as a time per fragment times the fragments of a message.
+//! [`Fits`] computes the coefficients by least squares from the windows that it is given. Each window has the
+//! same weight whatever the quantity's size is, because the window's relative error counts; a window weighs
+//! less the older it is. The coefficients of a fit are replaced only when all of them are sure: by windows
+//! that are too few, or that are alike, no coefficient is known, and those of before stay, at first the
+//! pack's start values.
 
 use std::ops::Range;
 
@@ -93,8 +94,8 @@ impl Fits {
         }
     }
 
-    /// The coefficients that hold for a window with these values: the number of each coefficient's field, and the
-    /// coefficient in the unit of the field.
+    /// The coefficients that hold for a window with these values: the number of each coefficient's field, and
+    /// the coefficient in the unit of the field.
     pub fn coefficients<V: Values>(&self, pack: &Pack, values: &V) -> Vec<(usize, f64)> {
         let mut all = Vec::new();
         for (number, fit) in pack.fits.iter().enumerate() {
@@ -109,8 +110,8 @@ impl Fits {
         all
     }
 
-    /// The coefficients that were fitted for windows with these values, as a text: `send.each 3.21 us`. Empty if only
-    /// start values are known.
+    /// The coefficients that were fitted for windows with these values, as a text: `send.each 3.21 us`. Empty
+    /// if only start values are known.
     pub fn fitted<V: Values>(&self, pack: &Pack, values: &V) -> String {
         let mut texts = Vec::new();
         for (fit, states) in pack.fits.iter().zip(&self.states) {
@@ -127,8 +128,8 @@ impl Fits {
 }
 
 impl Fit {
-    /// The values of the points by which the fit is kept apart. An unknown value is equal to no value, so it is
-    /// given as the least number.
+    /// The values of the points by which the fit is kept apart. An unknown value is equal to no value, so it
+    /// is given as the least number.
     fn key<V: Values>(&self, values: &V) -> Vec<f64> {
         let known = |field: &usize| values.number(*field);
         self.apart.iter().map(known).map(|value| if value.is_nan() { f64::MIN } else { value }).collect()
@@ -175,8 +176,9 @@ impl State {
         }
     }
 
-    /// The coefficients within their bounds, if all of them are sure. While the least squares lie outside of bounds,
-    /// the coefficient that is farthest outside gets its bound, if it is sure, and the others are computed anew.
+    /// The coefficients within their bounds, if all of them are sure. While the least squares lie outside of
+    /// bounds, the coefficient that is farthest outside gets its bound, if it is sure, and the others are
+    /// computed anew.
     fn solved(&self, terms: &[Term]) -> Option<Vec<f64>> {
         let mut fixed: Vec<Option<f64>> = vec![None; terms.len()];
         for _ in 0..=terms.len() {
@@ -206,8 +208,9 @@ impl State {
         None
     }
 
-    /// The coefficients that are not fixed, by least squares, and the standard error of each; `None` if the windows
-    /// are alike. The normal equations are scaled, so that coefficients of different size have equal precision.
+    /// The coefficients that are not fixed, by least squares, and the standard error of each; `None` if the
+    /// windows are alike. The normal equations are scaled, so that coefficients of different size have equal
+    /// precision.
     fn least_squares(&self, fixed: &[Option<f64>]) -> Option<(Vec<f64>, Vec<f64>)> {
         let free: Vec<usize> = (0..fixed.len()).filter(|at| fixed[*at].is_none()).collect();
         let mut found: Vec<f64> = fixed.iter().map(|value| value.unwrap_or(0.0)).collect();
@@ -245,13 +248,14 @@ impl State {
     }
 }
 
-/// The inverse of the first `size` rows and columns of a matrix with ones in its diagonal; `None` if it has none
-/// that is known well enough.
+/// The inverse of the first `size` rows and columns of a matrix with ones in its diagonal; `None` if it has
+/// none that is known well enough.
 fn inverted(mut matrix: Matrix, size: usize) -> Option<Matrix> {
     let mut inverse = Matrix::default();
     (0..size).for_each(|at| inverse[at][at] = 1.0);
     for at in 0..size {
-        // The matrix is symmetric and positive, so each pivot is positive, and small if a column depends on others.
+        // The matrix is symmetric and positive, so each pivot is positive, and small if a column depends on
+        // others.
         let pivot = matrix[at][at];
         if pivot.is_nan() || pivot < 1e-9 {
             return None;

@@ -77,7 +77,8 @@ pub struct Probe {
     pub fields: Vec<(String, usize)>,
     /// The quantities that are kept of each call.
     pub keeps: Vec<Keep>,
-    /// Whether the values that are kept change with the points, so that they do not show what the program does.
+    /// Whether the values that are kept change with the points, so that they do not show what the program
+    /// does.
     pub is_effect: bool,
     /// The number of the field with the count of calls in a window. The field with the rate of calls has the
     /// next number.

@@ -78,8 +78,8 @@ fn schema() -> Schema {
     schema
 }
 
-/// The time per fragment in us, the time per byte in ns, and the size of fragments that the pack wants, after these
-/// windows, and whether they are fitted.
+/// The time per fragment in us, the time per byte in ns, and the size of fragments that the pack wants, after
+/// these windows, and whether they are fitted.
 fn fitted(windows: &[Window]) -> ([f64; 3], bool) {
     let (pack, mut fits) = (pack(), Fits::default());
     let row = |window: &Window| {

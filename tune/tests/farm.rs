@@ -1,5 +1,5 @@
-//! A master hands out work to workers in units; their size and the first share are tuned by a pack of the user's
-//! kind, in a program that is not compiled anew. The best static values are searched in the same test.
+//! A master hands out work to workers in units; their size and the first share are tuned by a pack of the
+//! user's kind, in a program that is not compiled anew. The best static values are searched in the same test.
 
 mod machine;
 mod tuner;
@@ -47,8 +47,8 @@ fn static_rate(machine: &Machine, unit: &str, first: &str) -> f64 {
     median(lines(&mut farm(machine, "1.3", unit, first)).iter().map(|line| line[2]))
 }
 
-/// The items per second that a tuner reaches from a bad start, in the last three seconds before it ends, and the
-/// size of units there.
+/// The items per second that a tuner reaches from a bad start, in the last three seconds before it ends, and
+/// the size of units there.
 fn tuned_rate(machine: &Machine, unit: &str) -> (f64, f64) {
     let mut run = farm(machine, "60", unit, "0");
     let (seen, result) = tune_for(Duration::from_secs(10), PACK, run.processes(), |_| false);

@@ -158,7 +158,8 @@ impl Target {
         Ok(())
     }
 
-    /// Reads the points that are variables of the library. A value that is not the default is the application's own.
+    /// Reads the points that are variables of the library. A value that is not the default is the
+    /// application's own.
     fn read_variables(&mut self, pack: &Pack) -> Result<(), String> {
         for (number, point) in pack.points.iter().enumerate() {
             let Some((name, lever)) = variable(point) else { continue };
@@ -294,8 +295,8 @@ impl Target {
     }
 
     /// Makes the pack's readings, and reads points whose values are not known yet, by calls. Returns whether
-    /// a value differs from the one before. In a process without calls no thread would make the readings' calls,
-    /// so nothing is read there.
+    /// a value differs from the one before. In a process without calls no thread would make the readings'
+    /// calls, so nothing is read there.
     pub(super) fn make_readings(&mut self, pack: &Pack) -> bool {
         let mut changes = false;
         let mut is_reached = self.has_calls;
@@ -377,7 +378,8 @@ impl Target {
     /// Makes calls that set a point, and counts the calls that will look as if the application had made them.
     fn call(&mut self, pack: &Pack, calls: &[Call], at: &[String], value: f64) -> Result<(), String> {
         make(&mut self.attachment, &self.module, (calls, at), value as i64, self.wait)?;
-        // Several points may be set by the same function, and the calls for one look like those for the others.
+        // Several points may be set by the same function, and the calls for one look like those for the
+        // others.
         for (state, point) in self.points.iter_mut().zip(&pack.points) {
             let Some((name, argument, number)) = choosing(point) else { continue };
             let has =

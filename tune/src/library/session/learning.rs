@@ -18,8 +18,8 @@ impl Session<'_, '_> {
         candidate.gain * self.trust.get(&candidate.model).copied().unwrap_or(1.0)
     }
 
-    /// Adjusts the weight of a candidate's model after a trial with this gain. Returns a text that says the new weight,
-    /// empty if the weight is about as before.
+    /// Adjusts the weight of a candidate's model after a trial with this gain. Returns a text that says the
+    /// new weight, empty if the weight is about as before.
     pub(super) fn learned(&mut self, candidate: &Candidate, gain: f64) -> String {
         let before = self.trust.get(&candidate.model).copied().unwrap_or(1.0);
         let now = weight(before, candidate.gain, gain);
@@ -37,8 +37,8 @@ impl Session<'_, '_> {
     }
 }
 
-/// The weight of a model that predicted a gain, after a trial with the gain that came. Without a prediction nothing
-/// is learned.
+/// The weight of a model that predicted a gain, after a trial with the gain that came. Without a prediction
+/// nothing is learned.
 fn weight(before: f64, predicted: f64, came: f64) -> f64 {
     let part = (came / predicted).clamp(0.0, MOST);
     if part.is_nan() { before } else { (before + STEP * (part - before)).clamp(LEAST, MOST) }
