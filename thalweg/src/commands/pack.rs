@@ -87,8 +87,10 @@ pub(crate) fn main(arguments: &Arguments, terminal: Terminal) -> Result<(), Fail
                 None => print_stderr!("{} has no windows", recording.display()),
                 Some(_) if pack.fits.is_empty() => {}
                 Some(last) if last.fitted.is_empty() => {
-                    output
-                        .line("    end    nothing is fitted: the windows are too few, or too much alike")?;
+                    let why = "too few windows, or too much alike";
+                    output.line(&format!(
+                        "    end    nothing is fitted for the last values of points: {why}"
+                    ))?;
                 }
                 Some(last) => output.line(&format!("    end    fitted    {}", last.fitted))?,
             }
