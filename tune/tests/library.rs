@@ -210,6 +210,55 @@ fn a_control_variable_of_mpi_is_tried_while_ranks_play() {
     assert!(run.ended_well());
 }
 
+/// Starts as many ranks that exchange 64 KiB with each other.
+fn exchanging(ranks: usize, folder: &std::path::Path) -> Option<machine::Run> {
+    let program = compiled("mpicc.mpich", "exchange.c", folder)?;
+    let mut command = std::process::Command::new("mpirun.mpich");
+    command.args(["-n", &ranks.to_string()]).arg(program).args(["60", "65536"]);
+    Some(machine::Run::of(&mut command))
+}
+
+#[test]
+fn ranks_that_wait_for_processors_exchange_data_with_all_others_at_once() {
+    let processors = std::thread::available_parallelism().map_or(1, |count| count.get());
+    if processors > 6 {
+        return skipped("fewer than 8 ranks have a processor each");
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let ranks = (2 * processors).clamp(4, 7);
+    let Some(mut run) = exchanging(ranks, folder.path()) else { return skipped("no MPICH") };
+    let of = "mpich.alltoall_algorithm 0 → 5";
+    let done = |seen: &Seen| seen.has(What::Kept, of) || seen.has(What::TakenBack, of);
+    let (seen, result) = tune(ours("mpich").expect("ours"), run.processes(), done);
+    assert!(result.is_ok(), "{result:?}");
+    assert!(seen.has(What::Tried, of) && done(&seen), "{:?}", seen.decisions);
+    // The tuner's own calls for one variable are not taken for the application's calls for another.
+    let pinned = |(_, what, ..): &(f64, What, String, String)| *what == What::Pinned;
+    assert!(!seen.decisions.iter().any(pinned), "{:?}", seen.decisions);
+    // The ranks check what they get, also while the algorithm is set in some of them only.
+    assert!(run.ended_well());
+}
+
+#[test]
+fn from_eight_ranks_on_the_algorithm_is_left_alone() {
+    let processors = std::thread::available_parallelism().map_or(1, |count| count.get());
+    if processors > 6 {
+        return skipped("8 ranks have a processor each");
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let Some(mut run) = exchanging(8, folder.path()) else { return skipped("no MPICH") };
+    let of = "mpich.alltoall_algorithm";
+    let (seen, result) =
+        tune(ours("mpich").expect("ours"), run.processes(), |seen| seen.has(What::Advised, of));
+    assert!(result.is_ok(), "{result:?}");
+    assert!(!seen.has(What::Tried, of), "{:?}", seen.decisions);
+    let is_said = |(_, what, change, why): &(f64, What, String, String)| {
+        *what == What::Advised && change.contains(of) && why.contains("do not go together")
+    };
+    assert!(seen.decisions.iter().any(is_said), "{:?}", seen.decisions);
+    assert!(run.ended_well());
+}
+
 #[test]
 fn raw_encoding_is_off_before_the_first_message_to_a_foreign_host() {
     foreign_hosts_join(3);
