@@ -15,6 +15,8 @@ use crate::talk::Talk;
 
 /// The name of the questions to a half.
 pub(crate) const QUESTION: &str = "tune";
+/// How long a node may be silent, except while it does what takes long.
+const PATIENCE: Duration = Duration::from_secs(5);
 /// The key of the text of a question, and of an answer.
 const TEXT: &str = "text";
 
@@ -30,8 +32,8 @@ impl Half {
     pub fn connect(cluster: &Cluster, node: &Known, lease: Duration) -> Result<Half, Error> {
         let key = hex(&random::<16>().map_err(Error::run_of)?);
         let mut talk = Talk::connect(cluster, node, key)?;
-        // The lease is long enough for the calls of one question, and the tuner has others to look after meanwhile.
-        talk.set_patience(lease / 2).map_err(Error::run_of)?;
+        // While one node is silent, the leases of all others go on.
+        talk.set_patience(PATIENCE.min(lease / 3)).map_err(Error::run_of)?;
         let lease = json!({ "lease_ms": lease.as_millis() as u64 });
         talk.ask("who", lease, &[])
             .map_err(|refused| Error::usage(format!("node {}: {}", node.name, refused.why)))?;

@@ -7,7 +7,7 @@ mod machine;
 mod program;
 
 use cluster::{Cluster, out, stderr};
-use machine::{Machine, Run, skipped};
+use machine::{Machine, OTHER, READABLE, Run, skipped};
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -195,10 +195,38 @@ fn a_tuner_that_stands_still_loses_its_lease_on_both_nodes() {
     // A tuner that works renews its leases, which would have run out meanwhile.
     std::thread::sleep(Duration::from_secs(8));
     assert_eq!([tuned.half(0), tuned.half(1)], halves);
+    // Both nodes are on one machine here, and its virtual machine of PVM has one hoster.
+    let log = printed(&tuned.asked(&["log"]));
+    assert!(
+        log.contains("pvm.encoding") && log.contains("another program already starts the hosts"),
+        "{log}"
+    );
     signal("-STOP", tuned.tuner.id());
     halves.into_iter().for_each(|half| wait_for_guard(half, Duration::from_secs(30)));
     tuned.expect_usual_fragments();
     assert!(!tuned.run.is_attached() && tuned.run.ended_well());
+}
+
+#[test]
+fn a_foreign_host_waits_until_the_tasks_of_a_node_send_no_raw_messages() {
+    let Some(machine) = Machine::start() else { return skipped("no PVM, or no C compiler") };
+    let mut run = machine.joining(2, &[]);
+    let cluster = Cluster::of(&["a"]);
+    let tasks: Vec<String> = run.processes().iter().map(|pid| format!("a:{pid}")).collect();
+    let mut command = cluster.command();
+    command.args(["tune", &tasks.join(","), "--library", "pvm", "--all-nodes", "--forbid", "pvm.route"]);
+    let tuner = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
+    let lines: Vec<String> =
+        std::iter::repeat_with(|| run.line()).take_while(|line| !line.is_empty()).collect();
+    signal("-INT", tuner.id());
+    let tuned = printed(&tuner.wait_with_output().expect("it ends"));
+    let joined: Vec<&String> =
+        lines.iter().filter(|line| line.contains(' ') && !line.ends_with(" 0")).collect();
+    let expected = [format!("1 {READABLE}"), format!("2 {READABLE}")];
+    assert!(joined.into_iter().eq(&expected), "{lines:?}\n{tuned}");
+    let undone = |line: &&str| line.contains("pvm.encoding") && line.contains(OTHER);
+    assert!(tuned.lines().filter(undone).count() >= 2, "{tuned}");
+    assert!(!run.is_attached());
 }
 
 #[test]
@@ -240,7 +268,7 @@ fn wrong_nodes_and_processes_are_refused() {
     let other = tune(&["b:1", "--nodes", "a"]);
     assert!(other.contains("node b takes no part: there are a"), "{other}");
     let none = tune(&["a:shop", "--nodes", "a"]);
-    assert!(none.contains("`a:shop`: a process of a node is NODE:NUMBER"), "{none}");
+    assert!(none.contains("no process is called `a:shop`"), "{none}");
     let own = std::process::id();
     let not = tune(&[&format!("a:{own}"), "--all-nodes"]);
     assert!(not.contains("no process of these uses the library of the pack `pvm`"), "{not}");

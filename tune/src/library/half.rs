@@ -203,7 +203,7 @@ impl<'g> NodeHalf<'g> {
                     let processors = std::thread::available_parallelism();
                     target.seen.row.0[5] = processors.map_or(1.0, |count| count.get() as f64);
                     target.restart(pack);
-                    tell(said, &target);
+                    state(said, &target);
                     row(said, 0, &target.seen);
                     self.targets.push(*target);
                     return;
@@ -221,7 +221,7 @@ impl<'g> NodeHalf<'g> {
         for target in &mut self.targets {
             // What cannot be read has not changed, so such a process makes no progress.
             let _ = target.read(pack);
-            tell(said, target);
+            state(said, target);
             for length in lengths.iter().copied().filter(|length| *length < LENGTHS) {
                 let seconds = self.begun[length].elapsed().as_secs_f64();
                 target.seen.row.0[6] = seconds;
@@ -257,7 +257,7 @@ impl<'g> NodeHalf<'g> {
             }
         };
         failed(said, done);
-        tell(said, target);
+        state(said, target);
         row(said, 0, &target.seen);
         Some(())
     }
@@ -284,7 +284,7 @@ fn failed(said: &mut String, done: Result<(), String>) {
 }
 
 /// Writes the line about the state of a process.
-fn tell(said: &mut String, target: &Target) {
+fn state(said: &mut String, target: &Target) {
     let _ = write!(said, "{TARGET}\t{}\t{}\t{}", target.pid, target.is_alive(), target.seen.has_calls);
     for state in &target.seen.points {
         let word = |value: Option<f64>| value.map_or(String::new(), |value| value.to_string());

@@ -106,7 +106,7 @@ pub(super) fn main(arguments: &super::Arguments, terminal: Terminal) -> Result<(
         }
     }
     let names = arguments.space.as_deref().unwrap_or("").split(',').filter(|name| !name.is_empty());
-    let (here, there): (Vec<&str>, Vec<&str>) = names.partition(|name| !name.contains(':'));
+    let (there, here): (Vec<&str>, Vec<&str>) = names.partition(|name| nodes::on_node(name).is_some());
     let processes = here.into_iter().map(found).collect::<Result<Vec<i32>, _>>()?;
     let halves = about.nodes.halves(&there, &text, about.lease)?;
     let stopped = Arc::new(AtomicBool::new(false));

@@ -34,13 +34,7 @@ impl OfNodes {
         pack: &str,
         lease: Duration,
     ) -> Result<Vec<FarHalf>, Failure> {
-        let mut given = Vec::new();
-        for process in processes {
-            let of = process.rsplit_once(':').and_then(|(node, pid)| Some((node, pid.parse::<i32>().ok()?)));
-            given.push(
-                of.ok_or_else(|| Failure::Usage(format!("`{process}`: a process of a node is NODE:NUMBER")))?,
-            );
-        }
+        let given: Vec<(&str, i32)> = processes.iter().filter_map(|process| on_node(process)).collect();
         if self.nodes.is_empty() && !self.all_nodes {
             return match processes.first() {
                 Some(process) => {
@@ -74,6 +68,12 @@ impl OfNodes {
         }
         Ok(halves)
     }
+}
+
+/// The node and the number of a process that is given as `a:2041`.
+pub(super) fn on_node(process: &str) -> Option<(&str, i32)> {
+    let (node, pid) = process.rsplit_once(':')?;
+    Some((node, pid.parse().ok()?))
 }
 
 /// Is the half of a tuner on a node, until the tuner or the node has ended.
