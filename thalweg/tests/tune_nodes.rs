@@ -55,14 +55,7 @@ impl Tuned {
 
     /// The half of the tuner on the node with this index.
     fn half(&self, node: usize) -> u32 {
-        let of = self.cluster.nodes[node].1.id();
-        let is_it = |pid: &u32| {
-            let known = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-            let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-            let parent = stat.rsplit_once(") ").and_then(|(_, rest)| rest.split(' ').nth(1)?.parse().ok());
-            known.split(|byte| *byte == 0).any(|word| word == b"tune-half") && parent == Some(of)
-        };
-        processes().find(is_it).expect("a half")
+        half(&self.cluster, node).expect("a half")
     }
 
     /// Ends the tuner as Ctrl-C does; returns what it has written to its standard error.
@@ -100,6 +93,18 @@ impl Drop for Tuned {
     }
 }
 
+/// The half of a tuner on the node with this index.
+fn half(cluster: &Cluster, node: usize) -> Option<u32> {
+    let of = cluster.nodes[node].1.id();
+    let is_it = |pid: &u32| {
+        let known = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        let parent = stat.rsplit_once(") ").and_then(|(_, rest)| rest.split(' ').nth(1)?.parse().ok());
+        known.split(|byte| *byte == 0).any(|word| word == b"tune-half") && parent == Some(of)
+    };
+    processes().find(is_it)
+}
+
 fn processes() -> impl Iterator<Item = u32> {
     let list = std::fs::read_dir("/proc").expect("a list of processes").flatten();
     list.filter_map(|entry| entry.file_name().to_str()?.parse().ok())
@@ -114,9 +119,12 @@ fn signal(name: &str, process: u32) {
     assert!(status.is_ok_and(|status| status.success()), "{name}");
 }
 
+fn after(seconds: u64) -> Instant {
+    Instant::now() + Duration::from_secs(seconds)
+}
+
 /// Waits until the guard of a half that was killed has undone its changes, and has ended.
-fn wait_for_guard(half: u32, at_most: Duration) {
-    let begin = Instant::now();
+fn wait_for_guard(half: u32, until: Instant) {
     let is_there = || {
         processes().any(|pid| {
             let known = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
@@ -125,7 +133,7 @@ fn wait_for_guard(half: u32, at_most: Duration) {
         })
     };
     while is_there() {
-        assert!(begin.elapsed() < at_most, "the guard is still running");
+        assert!(Instant::now() < until, "the guard is still running");
         std::thread::sleep(Duration::from_millis(50));
     }
 }
@@ -166,7 +174,7 @@ fn a_tuner_goes_on_without_a_half_that_was_killed() {
     let Some((mut tuned, _)) = Tuned::start(&[]) else { return };
     let half = tuned.half(1);
     signal("-KILL", half);
-    wait_for_guard(half, Duration::from_secs(60));
+    wait_for_guard(half, after(60));
     let fragment = tuned.fragment(1);
     assert!(fragment.contains(USUAL), "{fragment}");
     assert!(tuned.tuner.try_wait().expect("its state").is_none(), "the tuner goes on");
@@ -179,11 +187,45 @@ fn a_tuner_goes_on_without_a_half_that_was_killed() {
 }
 
 #[test]
+fn a_trial_ends_when_a_node_is_lost() {
+    let cluster = Cluster::of(&["a", "b"]);
+    let source = std::path::Path::new(machine::PROGRAMS).join("knob.c");
+    let program = cluster.path("thalweg-knob");
+    let compiled = Command::new("cc").arg("-O2").arg(source).arg("-o").arg(&program).status();
+    if !compiled.is_ok_and(|status| status.success()) {
+        return skipped("no C compiler");
+    }
+    // A change without an effect has a long trial, by turns.
+    let pack = cluster.net("knob.toml", include_str!("../../tune/tests/packs/knob.toml"));
+    let mut runs = [(); 2].map(|()| Run::of(Command::new(&program).arg("120")));
+    let [a, b] = [0, 1].map(|of| runs[of].processes()[0]);
+    let mut command = cluster.command();
+    command.args(["tune", &format!("a:{a},b:{b}"), "--library", &pack, "--nodes", "a,b"]);
+    let mut tuner = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("it starts");
+    let mut lines = BufReader::new(tuner.stdout.take().expect("a pipe")).lines().map_while(Result::ok);
+    assert!(lines.any(|line| line.contains("began")));
+    let lost = half(&cluster, 1).expect("a half");
+    assert!(lines.any(|line| line.contains("tried") && line.contains("in 2 processes")));
+    assert_eq!([runs[0].line(), runs[1].line()], ["2 0 0", "2 0 0"], "the change is in both");
+    signal("-KILL", lost);
+    let next = lines.next().unwrap_or_default();
+    assert!(next.contains("taken back") && next.contains("node b is lost"), "{next}");
+    assert_eq!(runs[0].line(), "1 0 0", "it is taken back on the other node");
+    wait_for_guard(lost, after(60));
+    assert_eq!(runs[1].line(), "1 0 0", "the guard has restored it");
+    assert!(!runs[1].is_attached() && runs[0].is_attached(), "the tuner goes on with the other node");
+    signal("-INT", tuner.id());
+    lines.by_ref().for_each(drop);
+    assert!(tuner.wait().expect("it ends").success());
+    assert!(runs.iter_mut().all(|run| !run.is_attached() && run.ended_well()));
+}
+
+#[test]
 fn both_nodes_restore_what_a_killed_tuner_has_left() {
     let Some((mut tuned, _)) = Tuned::start(&[]) else { return };
     let halves = [tuned.half(0), tuned.half(1)];
     tuned.tuner.kill().expect("it is killed");
-    halves.into_iter().for_each(|half| wait_for_guard(half, Duration::from_secs(30)));
+    halves.into_iter().for_each(|half| wait_for_guard(half, after(30)));
     tuned.expect_usual_fragments();
     assert!(!tuned.run.is_attached() && tuned.run.ended_well());
 }
@@ -202,7 +244,9 @@ fn a_tuner_that_stands_still_loses_its_lease_on_both_nodes() {
         "{log}"
     );
     signal("-STOP", tuned.tuner.id());
-    halves.into_iter().for_each(|half| wait_for_guard(half, Duration::from_secs(30)));
+    // The guards kill the halves, or the nodes do, for which the tuner is silent.
+    let until = after(30);
+    halves.into_iter().for_each(|half| wait_for_guard(half, until));
     tuned.expect_usual_fragments();
     assert!(!tuned.run.is_attached() && tuned.run.ended_well());
 }
