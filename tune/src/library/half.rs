@@ -238,7 +238,7 @@ impl<'g> NodeHalf<'g> {
     fn one(&mut self, pack: &Pack, what: &str, at: usize, of: &[&str], said: &mut String) -> Option<()> {
         if what == LEAVE {
             let keeps = *of.first()? == "true";
-            failed(said, self.targets.swap_remove(at).end(pack, keeps, || self.search.renew()));
+            failed(said, self.targets.swap_remove(at).end(pack, keeps, &mut || self.search.renew()));
             return Some(());
         }
         let target = &mut self.targets[at];
@@ -267,7 +267,7 @@ impl<'g> NodeHalf<'g> {
         let Some(pack) = self.pack.take() else { return };
         while let Some(target) = self.targets.pop() {
             // The session that would report a failure has gone.
-            let _ = target.end(&pack, false, || self.search.renew());
+            let _ = target.end(&pack, false, &mut || self.search.renew());
         }
     }
 }

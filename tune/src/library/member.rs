@@ -119,7 +119,7 @@ impl<'l> Member<'l> {
 
     /// Takes everything back, or, if `keeps`, everything except values that were set by calls; `renew` is called
     /// before what may take long.
-    pub(super) fn end(self, pack: &Pack, keeps: bool, mut renew: impl FnMut()) -> Result<(), String> {
+    pub(super) fn end(self, pack: &Pack, keeps: bool, renew: &mut dyn FnMut()) -> Result<(), String> {
         let mut far = match self.kind {
             Kind::Here(target) => return target.end(pack, keeps, renew),
             Kind::Far(far) => far,

@@ -755,7 +755,7 @@ impl Session<'_, '_> {
     fn end(&mut self, why: &str) -> Result<u64, String> {
         let mut failed = Vec::new();
         while let Some(target) = self.targets.pop() {
-            failed.extend(target.end(self.library.pack, self.library.keep, || self.renew()).err());
+            failed.extend(target.end(self.library.pack, self.library.keep, &mut || self.renew()).err());
         }
         self.decide(What::Ended, None, None, why.to_owned());
         if failed.is_empty() {

@@ -497,7 +497,7 @@ impl Target {
     /// Takes everything back, or, if `keeps`, everything except values that were set by calls.
     ///
     /// A value that is restored by calls may take [`END_WAIT`]; `renew` is called before each.
-    pub(super) fn end(mut self, pack: &Pack, keeps: bool, mut renew: impl FnMut()) -> Result<(), String> {
+    pub(super) fn end(mut self, pack: &Pack, keeps: bool, renew: &mut dyn FnMut()) -> Result<(), String> {
         self.wait_longer();
         let mut failed = Vec::new();
         if keeps {
