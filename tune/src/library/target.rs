@@ -406,8 +406,11 @@ impl Target {
         // others.
         for (state, point) in self.seen.points.iter_mut().zip(&pack.points) {
             let Some((name, argument, number)) = choosing(point) else { continue };
-            let has =
-                |call: &Call| argument.is_none_or(|at| call.numbers().any(|known| known == (at, number)));
+            let has = |call: &Call| {
+                argument.is_none_or(|at| {
+                    call.numbers().any(|(known, of)| known == at && bucket(of) == bucket(number))
+                })
+            };
             state.own += calls.iter().filter(|call| call.function == name && has(call)).count() as u64;
         }
         Ok(())
@@ -522,6 +525,13 @@ fn choosing(point: &Point) -> Option<(&str, Option<usize>, i64)> {
     let call = set.iter().rfind(|call| call.takes_value())?;
     let (argument, number) = call.numbers().next().map_or((None, 0), |(at, number)| (Some(at), number));
     Some((call.function.as_str(), argument, number))
+}
+
+/// The bucket of an `int` in a histogram, in which calls with different numbers look alike.
+fn bucket(number: i64) -> (u32, u32) {
+    let number = number as u32;
+    let shift = number.checked_ilog2().unwrap_or(0).saturating_sub(2);
+    (number >> shift, shift)
 }
 
 /// The name of the variable that is a point, and the point's lever.
