@@ -18,7 +18,7 @@ use thalweg_tune::noted;
 
 use super::decision_line;
 use crate::Terminal;
-use crate::commands::attach::{found, guard_command};
+use crate::commands::attach::guard_command;
 use crate::failure::Failure;
 use crate::output::Output;
 use crate::removed::Removed;
@@ -105,10 +105,8 @@ pub(super) fn main(arguments: &super::Arguments, terminal: Terminal) -> Result<(
             )));
         }
     }
-    let names = arguments.space.as_deref().unwrap_or("").split(',').filter(|name| !name.is_empty());
-    let (there, here): (Vec<&str>, Vec<&str>) = names.partition(|name| nodes::on_node(name).is_some());
-    let processes = here.into_iter().map(found).collect::<Result<Vec<i32>, _>>()?;
-    let halves = about.nodes.halves(&there, &text, about.lease)?;
+    let given = arguments.space.as_deref().unwrap_or("");
+    let (processes, halves) = about.nodes.processes(given, &text, about.lease)?;
     let stopped = Arc::new(AtomicBool::new(false));
     for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM, signal_hook::consts::SIGHUP] {
         let register = signal_hook::flag::register(signal, Arc::clone(&stopped));

@@ -7,7 +7,7 @@ use std::time::Duration;
 use thalweg_node::{Cluster, Half, serve_half};
 use thalweg_tune::library::{FarHalf, NodeHalf};
 
-use crate::commands::attach::guard_command;
+use crate::commands::attach::{found, guard_command};
 use crate::commands::run::all_nodes;
 use crate::failure::Failure;
 
@@ -27,13 +27,22 @@ pub(super) struct OfNodes {
 }
 
 impl OfNodes {
-    /// Begins the halves of a tuner with this pack on the nodes, for these processes there (`NODE:PROCESS`).
-    pub(super) fn halves(
+    /// The processes of this machine among those that are given, with commas between, and the halves of the tuner for
+    /// the others.
+    pub(super) fn processes(
         &self,
-        processes: &[&str],
+        given: &str,
         pack: &str,
         lease: Duration,
-    ) -> Result<Vec<FarHalf>, Failure> {
+    ) -> Result<(Vec<i32>, Vec<FarHalf>), Failure> {
+        let names = given.split(',').filter(|name| !name.is_empty());
+        let (there, here): (Vec<&str>, Vec<&str>) = names.partition(|name| on_node(name).is_some());
+        let here = here.into_iter().map(found).collect::<Result<Vec<i32>, _>>()?;
+        Ok((here, self.halves(&there, pack, lease)?))
+    }
+
+    /// Begins the halves of a tuner with this pack on the nodes, for these processes there (`NODE:PROCESS`).
+    fn halves(&self, processes: &[&str], pack: &str, lease: Duration) -> Result<Vec<FarHalf>, Failure> {
         let given: Vec<(&str, i32)> = processes.iter().filter_map(|process| on_node(process)).collect();
         if self.nodes.is_empty() && !self.all_nodes {
             return match processes.first() {
@@ -71,7 +80,7 @@ impl OfNodes {
 }
 
 /// The node and the number of a process that is given as `a:2041`.
-pub(super) fn on_node(process: &str) -> Option<(&str, i32)> {
+fn on_node(process: &str) -> Option<(&str, i32)> {
     let (node, pid) = process.rsplit_once(':')?;
     Some((node, pid.parse().ok()?))
 }
