@@ -34,6 +34,7 @@
 
 mod check;
 mod expression;
+mod fit;
 mod lexer;
 mod library;
 mod pack;
@@ -45,6 +46,7 @@ mod table;
 mod unit;
 
 pub use expression::{Expression, Values};
+pub use fit::{Fit, Fits, Term};
 pub use library::{By, Call, FIGURES, Get, Given, Keep, Kept, Lever, Reading};
 pub use pack::{Action, Change, Condition, Identity, Measure, Measured, Model, Pack, Point, Probe, When};
 pub use problem::Problem;

@@ -4,6 +4,7 @@ use std::ops::Range;
 use thalweg_glob::Glob;
 
 use crate::expression::{Expression, Values};
+use crate::fit::{Fit, TERMS_MAX, Term};
 use crate::library::{By, Call, FIGURES, Get, Given, Keep, Kept, Lever, Reading};
 use crate::problem::Problem;
 use crate::schema::{Field, Schema, Type};
@@ -33,6 +34,8 @@ pub struct Pack {
     pub probes: Vec<Probe>,
     /// The values that are read by calling the library's functions.
     pub readings: Vec<Reading>,
+    /// The coefficients of models that are fitted to measurements.
+    pub fits: Vec<Fit>,
     /// Measures that are computed from fields. A measure may use earlier ones.
     pub measures: Vec<Measure>,
     /// The conditions that are checked.
@@ -46,7 +49,7 @@ pub struct Pack {
     /// The names of all fields before the measures, by their numbers.
     pub names: Vec<String>,
     /// The number of the first measure. Lower numbers belong to the fields of the schema, of probes, of
-    /// readings and of points.
+    /// readings, of points and of fitted coefficients.
     first: usize,
 }
 
@@ -74,6 +77,9 @@ pub struct Probe {
     pub fields: Vec<(String, usize)>,
     /// The quantities that are kept of each call.
     pub keeps: Vec<Keep>,
+    /// Whether the values that are kept change with the points, so that they do not show what the program
+    /// does.
+    pub is_effect: bool,
     /// The number of the field with the count of calls in a window. The field with the rate of calls has the
     /// next number.
     pub calls: usize,
@@ -268,12 +274,20 @@ impl Reader<'_, '_> {
             .collect();
         let points: Vec<Point> =
             table.tables("point", "a point").into_iter().filter_map(|table| self.point(table)).collect();
+        // Measures may use coefficients, and the quantities by which these are fitted may use measures.
+        let fits = table.tables("fit", "a fit");
+        let coefficients: Vec<Vec<Coefficient>> = fits.iter().map(|table| self.coefficients(table)).collect();
         let first = self.schema.fields.len();
         let names = self.schema.names().map(str::to_owned).collect();
         let measures: Vec<Measure> = table
             .tables("measure", "a measure")
             .into_iter()
             .filter_map(|table| self.measure(table))
+            .collect();
+        let fits: Vec<Fit> = fits
+            .into_iter()
+            .zip(coefficients)
+            .filter_map(|(table, coefficients)| self.fit(table, coefficients, &points))
             .collect();
         let conditions: Vec<Condition> = table
             .tables("condition", "a condition")
@@ -304,6 +318,7 @@ impl Reader<'_, '_> {
             declares,
             probes,
             readings,
+            fits,
             measures,
             conditions,
             models,
@@ -364,12 +379,12 @@ impl Reader<'_, '_> {
             }
         }
         let name_text = name.as_ref().map_or("?", |name| name.text.as_str()).to_owned();
-        let keeps = self.keeps(&table, &name_text);
+        let (keeps, is_effect) = (self.keeps(&table, &name_text), table.truth("effect"));
         let span = name.as_ref().map_or(0..0, |name| name.span.clone());
         let calls = self.declared(&format!("{name_text}.calls"), "", &span);
         self.declared(&format!("{name_text}.rate"), "/s", &span);
         table.finish();
-        Some(Probe { name: name?.text, function: function?.text, at: at?, fields, keeps, calls })
+        Some(Probe { name: name?.text, function: function?.text, at: at?, fields, keeps, is_effect, calls })
     }
 
     /// Declares a number; returns its index among the fields.
@@ -529,6 +544,63 @@ impl Reader<'_, '_> {
         }
     }
 
+    /// Declares the coefficients of a fit's terms.
+    fn coefficients(&mut self, table: &Table<'_, '_>) -> Vec<Coefficient> {
+        let fit = table.text("name").map_or("?".to_owned(), |name| name.text);
+        let mut coefficients = Vec::new();
+        for term in table.tables("term", "a term") {
+            let (name, times) = (term.required("name"), term.required("times"));
+            let unit_name = term.text("unit").map_or(String::new(), |unit| unit.text);
+            let (min, max) = (term.number("min").unwrap_or(0.0), term.number("max").unwrap_or(f64::INFINITY));
+            let start = term.number("start");
+            if !start.is_some_and(|start| min <= start && start <= max && min >= 0.0) {
+                let message =
+                    "a term needs `start`, the coefficient before it is known, between `min` and `max`";
+                self.wrong(term.span(), format!("{message}, which are not negative"));
+            }
+            term.finish();
+            let (Some(name), Some(times)) = (name, times) else { continue };
+            let full = format!("{fit}.{}", name.text);
+            let field = self.declared(&full, &unit_name, &name.span);
+            let unit = Unit::parse(&unit_name).unwrap_or(Unit::PLAIN);
+            let numbers = [min, start.unwrap_or(min), max];
+            coefficients.push(Coefficient { times, name: full, unit_name, unit, field, numbers });
+        }
+        coefficients
+    }
+
+    fn fit(&self, table: Table<'_, '_>, coefficients: Vec<Coefficient>, points: &[Point]) -> Option<Fit> {
+        let (name, is) = (table.required("name"), self.expression(&table, "is"));
+        let when = table.text("when");
+        let when = when.and_then(|text| self.checked(Expression::condition(&text.text, &self.schema), &text));
+        let settings = || points.iter().map(|point| point.setting.as_str());
+        let apart =
+            table.texts("apart").into_iter().filter_map(|name| self.named("point", &name, settings()));
+        let apart = apart.filter_map(|point| Some(points[point].lever.as_ref()?.field)).collect();
+        if coefficients.is_empty() || coefficients.len() > TERMS_MAX {
+            let message = format!("a fit has 1 to {TERMS_MAX} terms, each begun by `[[fit.term]]`");
+            self.wrong(table.span(), message);
+        }
+        table.finish();
+        let (is, _) = is?;
+        let mut terms = Vec::new();
+        for Coefficient { times: text, name, unit_name, unit, field, numbers } in coefficients {
+            let times = self.checked(Expression::read(&text.text, &self.schema), &text)?;
+            let fits = match (is.of(), times.of()) {
+                (Type::Number(is), Type::Number(times)) => times.times(unit.dimension) == Some(is),
+                _ => false,
+            };
+            if !fits {
+                let message = "the coefficient times this is not of the same kind as the fit's `is`";
+                self.file.wrong(Problem::new(text.span.clone(), message).help("give the term's `unit`"));
+            }
+            let [min, start, max] = numbers.map(|number| number * unit.factor);
+            let (factor, bounds) = (unit.factor, min..max);
+            terms.push(Term { name, unit: unit_name, times, field, start, bounds, factor });
+        }
+        Some(Fit { name: name?.text, is, when, apart, terms })
+    }
+
     fn measure(&mut self, table: Table<'_, '_>) -> Option<Measure> {
         let name = table.required("name");
         let is = self.expression(&table, "is").map(|(expression, _)| expression);
@@ -637,6 +709,18 @@ impl Reader<'_, '_> {
         }
         found
     }
+}
+
+/// A declared coefficient.
+struct Coefficient {
+    /// The quantity that it is multiplied by.
+    times: Text,
+    name: String,
+    unit_name: String,
+    unit: Unit,
+    field: usize,
+    /// The least value, the start value and the greatest value in that unit.
+    numbers: [f64; 3],
 }
 
 /// The word that an argument names.

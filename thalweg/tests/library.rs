@@ -206,6 +206,38 @@ fn what_was_kept_is_undone_and_pinned_when_the_user_asks() {
     assert!(!left.contains("tune-malloc"), "the space of the log is removed: {left}");
 }
 
+#[test]
+fn coefficients_are_fitted_to_a_recording() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("seen.jsonl").to_str().expect("a path").to_owned();
+    let tried = |windows: &[String]| {
+        std::fs::write(&file, windows.concat()).expect("a file");
+        printed(&thalweg(&["pack", "try", "pvm", &file]))
+    };
+    // 20 us for each fragment and 2 ns for each byte of the messages, each of one array of ints.
+    let window = |number: usize| {
+        let ints: f64 = [1_000.0, 25_000.0, 250_000.0][number % 3];
+        let fragment = [4080.0, 65_536.0][number % 2];
+        let took = 20e3 * (4.0 * ints / fragment).ceil() + 2.0 * 4.0 * ints;
+        let calls = r#""initsend.calls":10,"sends.calls":10,"ints.calls":10"#;
+        let sizes = format!(r#""ints.items.sum":{},"ints.items.p99":{ints}"#, 10.0 * ints);
+        let ways = format!(r#""pvm.route":2,"pvm.encoding":0,"pvm.fragment":{fragment}"#);
+        let values = format!(r#"{calls},{sizes},{ways},"sends.took.mean":{took}"#);
+        format!("{{\"process\":7,\"at_s\":{number},\"values\":{{{values}}}}}\n")
+    };
+    let windows: Vec<String> = (0..30).map(window).collect();
+    let all = tried(&windows);
+    let found = "fitted    send.per_fragment 20.0000 us, send.per_byte 2.0000 ns/B";
+    assert!(all.lines().last().is_some_and(|line| line.contains("end") && line.contains(found)), "{all}");
+    // 20 us / (2 % of 2 ns) = 500 kB are efficient.
+    assert!(
+        all.contains("efficient 500000.0000") && all.contains("would set pvm.fragment to 500000"),
+        "{all}"
+    );
+    let few = tried(&windows[..4]);
+    assert!(few.contains("nothing is fitted") && !few.contains("fitted    send"), "{few}");
+}
+
 /// A program of MPI under its launcher, which ends with this value.
 struct Ranks {
     launcher: Child,

@@ -122,13 +122,14 @@ fn a_pack_for_another_version_refuses() {
 #[test]
 fn the_fragment_size_follows_the_phases() {
     let Some(machine) = Machine::start() else { return skipped("no PVM, or no C compiler") };
-    // On a busy machine the first trials may be unclear, so that there is nothing that could follow.
+    // On a busy machine the first trials may be unclear, so that there is nothing that could follow, and windows
+    // may have too few calls.
     let followed = (0..3).any(|_| follows_phases(&machine));
-    assert!(followed, "no fragments were kept before the last phase of long messages, three times");
+    assert!(followed, "the fragment size did not follow within a second, three times");
 }
 
 /// Sends messages, and changes their size every two seconds. Returns whether the tuner kept a fragment size before
-/// messages grew for the last time.
+/// messages grew for the last time, and the size followed each time within a second.
 fn follows_phases(machine: &Machine) -> bool {
     let sizes = ["100000", "4", "400000", "4", "4000000", "1000"];
     let mut run = machine.run(&[&["2", "0", "0", "0", "0"][..], &sizes].concat());
@@ -148,8 +149,10 @@ fn follows_phases(machine: &Machine) -> bool {
         let Some((begin, _)) = seen.ints.iter().find(has_begun) else { continue };
         let next = seen.decisions.iter().filter(set).find(|(at, ..)| at >= begin);
         let after = next.map_or(f64::INFINITY, |(at, ..)| at - begin);
-        assert!(after <= 1.0, "after {after} s for {bytes} B: {:?}", seen.decisions);
         eprintln!("{bytes} B: followed after {after:.2} s");
+        if after > 1.0 {
+            return false;
+        }
         followed = true;
     }
     assert!(run.ended_well());
@@ -207,6 +210,55 @@ fn a_control_variable_of_mpi_is_tried_while_ranks_play() {
     let (seen, result) = tune(ours("mpich").expect("ours"), run.processes(), done);
     assert!(result.is_ok(), "{result:?}");
     assert!(seen.has(What::Tried, "mpich.polls_before_yield"), "{:?}", seen.decisions);
+    assert!(run.ended_well());
+}
+
+/// Starts as many ranks that exchange 64 KiB with each other.
+fn exchanging(ranks: usize, folder: &std::path::Path) -> Option<machine::Run> {
+    let program = compiled("mpicc.mpich", "exchange.c", folder)?;
+    let mut command = std::process::Command::new("mpirun.mpich");
+    command.args(["-n", &ranks.to_string()]).arg(program).args(["60", "65536"]);
+    Some(machine::Run::of(&mut command))
+}
+
+#[test]
+fn ranks_that_wait_for_processors_exchange_data_with_all_others_at_once() {
+    let processors = std::thread::available_parallelism().map_or(1, |count| count.get());
+    if processors > 6 {
+        return skipped("fewer than 8 ranks have a processor each");
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let ranks = (2 * processors).clamp(4, 7);
+    let Some(mut run) = exchanging(ranks, folder.path()) else { return skipped("no MPICH") };
+    let of = "mpich.alltoall_algorithm 0 → 5";
+    let done = |seen: &Seen| seen.has(What::Kept, of) || seen.has(What::TakenBack, of);
+    let (seen, result) = tune(ours("mpich").expect("ours"), run.processes(), done);
+    assert!(result.is_ok(), "{result:?}");
+    assert!(seen.has(What::Tried, of) && done(&seen), "{:?}", seen.decisions);
+    // The tuner's own calls for one variable are not taken for the application's calls for another.
+    let pinned = |(_, what, ..): &(f64, What, String, String)| *what == What::Pinned;
+    assert!(!seen.decisions.iter().any(pinned), "{:?}", seen.decisions);
+    // The ranks check what they get, also while the algorithm is set in some of them only.
+    assert!(run.ended_well());
+}
+
+#[test]
+fn from_eight_ranks_on_the_algorithm_is_left_alone() {
+    let processors = std::thread::available_parallelism().map_or(1, |count| count.get());
+    if processors > 6 {
+        return skipped("8 ranks have a processor each");
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let Some(mut run) = exchanging(8, folder.path()) else { return skipped("no MPICH") };
+    let of = "mpich.alltoall_algorithm";
+    let (seen, result) =
+        tune(ours("mpich").expect("ours"), run.processes(), |seen| seen.has(What::Advised, of));
+    assert!(result.is_ok(), "{result:?}");
+    assert!(!seen.has(What::Tried, of), "{:?}", seen.decisions);
+    let is_said = |(_, what, change, why): &(f64, What, String, String)| {
+        *what == What::Advised && change.contains(of) && why.contains("do not go together")
+    };
+    assert!(seen.decisions.iter().any(is_said), "{:?}", seen.decisions);
     assert!(run.ended_well());
 }
 

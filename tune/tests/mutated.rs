@@ -7,17 +7,18 @@
 use std::time::{Duration, Instant};
 
 use thalweg_chance::{Chance, number_of};
-use thalweg_pack::{Call, Expression, Problem, Schema, Values};
+use thalweg_pack::{Call, Expression, Fits, Problem, Schema, Values};
 use thalweg_tune::Rules;
 use thalweg_tune::library::{read, tried};
 
-const PACKS: [&str; 6] = [
+const PACKS: [&str; 7] = [
     include_str!("../packs/language.toml"),
     include_str!("../packs/libc.toml"),
     include_str!("../packs/malloc.toml"),
     include_str!("../packs/mpich.toml"),
     include_str!("../packs/network.toml"),
     include_str!("../packs/pvm.toml"),
+    include_str!("packs/farm.toml"),
 ];
 /// Words that a damaged line gets.
 const WORDS: [&str; 30] = [
@@ -141,9 +142,10 @@ fn try_case(seed: u64, schema: &Schema) -> bool {
     let is_read = match read("pack.toml", &text) {
         Ok(pack) => {
             let names = pack.names.clone();
+            let mut fits = Fits::default();
             for row in 0..7 {
                 let measures = names.iter().enumerate().map(|(at, name)| (name.clone(), Row(row).number(at)));
-                drop(tried(&pack, &measures.collect::<Vec<_>>()));
+                drop(tried(&pack, &mut fits, &measures.collect::<Vec<_>>()));
             }
             true
         }

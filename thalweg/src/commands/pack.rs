@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use thalweg_pack::Fits;
 use thalweg_tune::library::{Tried, tried};
 
 use crate::Terminal;
@@ -53,6 +54,7 @@ pub(crate) fn main(arguments: &Arguments, terminal: Terminal) -> Result<(), Fail
             let counts = [
                 ("probe", pack.probes.len()),
                 ("reading", pack.readings.len()),
+                ("fit", pack.fits.len()),
                 ("measure", pack.measures.len()),
                 ("condition", pack.conditions.len()),
                 ("model", pack.models.len()),
@@ -67,13 +69,13 @@ pub(crate) fn main(arguments: &Arguments, terminal: Terminal) -> Result<(), Fail
             let pack = library_pack(pack)?;
             let text = std::fs::read_to_string(recording)
                 .map_err(|error| Failure::Usage(format!("cannot read {}: {error}", recording.display())))?;
-            let mut last: Option<Tried> = None;
+            let (mut fits, mut last) = (Fits::default(), None::<Tried>);
             for (number, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
                 let (at, process, values) = measures(line).ok_or_else(|| {
                     let place = format!("{}:{}", recording.display(), number + 1);
                     Failure::Usage(format!("{place}: this is no window that `thalweg tune --record` wrote"))
                 })?;
-                let now = tried(&pack, &values);
+                let now = tried(&pack, &mut fits, &values);
                 let is_same =
                     last.as_ref().is_some_and(|last| last.holds == now.holds && last.sets == now.sets);
                 if !is_same {
@@ -81,8 +83,16 @@ pub(crate) fn main(arguments: &Arguments, terminal: Terminal) -> Result<(), Fail
                 }
                 last = Some(now);
             }
-            if last.is_none() {
-                print_stderr!("{} has no windows", recording.display());
+            match last {
+                None => print_stderr!("{} has no windows", recording.display()),
+                Some(_) if pack.fits.is_empty() => {}
+                Some(last) if last.fitted.is_empty() => {
+                    let why = "too few windows, or too much alike";
+                    output.line(&format!(
+                        "    end    nothing is fitted for the last values of points: {why}"
+                    ))?;
+                }
+                Some(last) => output.line(&format!("    end    fitted    {}", last.fitted))?,
             }
         }
     }
@@ -105,6 +115,9 @@ fn show(output: &mut Output, at: f64, process: i64, tried: &Tried) -> Result<(),
     let figures: Vec<String> = figures.map(|(name, value)| format!("{name} {value:.4}")).collect();
     if !figures.is_empty() {
         output.line(&format!("           figures   {}", figures.join(", ")))?;
+    }
+    if !tried.fitted.is_empty() {
+        output.line(&format!("           fitted    {}", tried.fitted))?;
     }
     for (name, sentence) in &tried.holds {
         output.line(&format!("           holds     {name}: {sentence}"))?;

@@ -108,6 +108,11 @@ impl Rules {
                     format!("this pack is about `{}`; a run is tuned by those about `{AREA}`", pack.area);
                 return Err(bad(vec![Problem::new(0..0, message)]));
             }
+            if let Some(fit) = pack.fits.first() {
+                let message =
+                    format!("the coefficients of `{}` are only fitted in packs about libraries", fit.name);
+                return Err(bad(vec![Problem::new(0..0, message)]));
+            }
             packs.push(pack);
         }
         Ok(Rules { packs, settings: names })
@@ -255,6 +260,10 @@ mod tests {
         let other = [("m.toml".to_owned(), pack.replace("network", "mpi").replace("run.tas ", "run.tasks "))];
         let bad = Rules::read(&other, &settings).unwrap_err().to_string();
         assert!(bad.contains("about `mpi`"), "{bad}");
+        let fit = pack.replace("run.tas ", "run.tasks ")
+            + "[[fit]]\nname = \"f\"\nis = \"run.tasks\"\n[[fit.term]]\nname = \"t\"\ntimes = \"1\"\nstart = 1\n";
+        let bad = Rules::read(&[("m.toml".to_owned(), fit)], &settings).unwrap_err().to_string();
+        assert!(bad.contains("the coefficients of `f` are only fitted"), "{bad}");
         assert_eq!(Rules::read(&[], &settings).map(|rules| rules.packs.len()).ok(), Some(1));
         let more = ["net.fuse", "net.fold_after", "exec.order"].map(SettingView::switch);
         let settings = [settings, more.to_vec()].concat();

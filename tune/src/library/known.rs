@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 
 use thalweg_attach::{Function, Signature};
-use thalweg_pack::{Change, Glob, Pack, Problem, Schema, TomlText, Values, nearest};
+use thalweg_pack::{Change, Fits, Glob, Pack, Problem, Schema, TomlText, Values, nearest};
 
 use crate::knowledge::BadPack;
 
@@ -34,6 +34,15 @@ pub(super) const FIELDS: [(&str, &str); 7] = [
 /// The values of fields, at the indices of their numbers.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Row(pub(super) Vec<f64>);
+
+impl Row {
+    /// Sets the fields with these numbers.
+    pub(super) fn set(&mut self, fields: Vec<(usize, f64)>) {
+        for (field, value) in fields {
+            self.0[field] = value;
+        }
+    }
+}
 
 impl Values for Row {
     fn number(&self, field: usize) -> f64 {
@@ -132,6 +141,8 @@ impl Declarations {
 /// The evaluation of a pack on the measures of one process in one window.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Tried {
+    /// The coefficients that were fitted to the measures so far; empty if there are none.
+    pub fitted: String,
     /// The names of measures and models, with their values.
     pub figures: Vec<(String, f64)>,
     /// The conditions that hold, with the texts that explain them.
@@ -140,14 +151,17 @@ pub struct Tried {
     pub sets: Vec<(String, f64, Option<String>)>,
 }
 
-/// Evaluates a pack's conditions and actions on the given measures, which have the names of the pack.
-pub fn tried(pack: &Pack, measures: &[(String, f64)]) -> Tried {
+/// Evaluates a pack's conditions and actions on the given measures, which have the names of the pack. The pack's
+/// coefficients are those of `fits`, to which the measures are then added.
+pub fn tried(pack: &Pack, fits: &mut Fits, measures: &[(String, f64)]) -> Tried {
     let value = |name: &String| {
         measures.iter().find(|(known, _)| known == name).map_or(f64::NAN, |(_, value)| *value)
     };
-    let row = Row(pack.names.iter().map(value).collect());
+    let mut row = Row(pack.names.iter().map(value).collect());
+    row.set(fits.coefficients(pack, &row));
     let measured = pack.measured(&row);
-    let mut tried = Tried::default();
+    fits.add(pack, &measured);
+    let mut tried = Tried { fitted: fits.fitted(pack, &row), ..Tried::default() };
     for (name, is) in pack
         .measures
         .iter()
@@ -202,6 +216,22 @@ mod tests {
     }
 
     #[test]
+    fn fits_on_the_page_are_those_of_the_packs() {
+        let page = include_str!("../../../docs/library-packs.md");
+        let packs = [include_str!("../../packs/pvm.toml"), include_str!("../../tests/packs/farm.toml")];
+        let line = |line: &str| line.split('#').next().unwrap_or("").trim().to_owned();
+        let known: Vec<String> = packs.iter().flat_map(|pack| pack.lines().map(line)).collect();
+        let parts = page.split("```toml,part\n").skip(1).filter_map(|rest| rest.split("```").next());
+        let fits: Vec<&str> = parts.filter(|part| part.contains("[[fit]]")).collect();
+        assert_eq!(fits.len(), 2);
+        for shown in fits.iter().flat_map(|part| part.lines().map(line)) {
+            assert!(known.contains(&shown), "no pack has `{shown}`");
+        }
+        let farm = read("farm.toml", packs[1]).unwrap_or_else(|bad| panic!("{bad}"));
+        assert_eq!((farm.fits.len(), farm.points.len()), (1, 2));
+    }
+
+    #[test]
     fn mistakes_of_declarations_have_their_places() {
         let text = "format = 1\nname = \"x\"\nabout = \"y\"\narea = \"library\"\n\
                     declares = [\"int f(int a)\", \"int g(mystery b)\"]\n[identity]\nlibrary = \"x.so\"\n";
@@ -251,7 +281,7 @@ mod tests {
         ]
         .map(|(name, value)| (name.to_owned(), value))
         .to_vec();
-        let sets = |measures: &[(String, f64)]| tried(&pack, measures).sets;
+        let sets = |measures: &[(String, f64)]| tried(&pack, &mut Fits::default(), measures).sets;
         let names = |measures: &[(String, f64)]| {
             let free = sets(measures).into_iter().filter(|(_, _, forbidden)| forbidden.is_none());
             free.map(|(name, _, _)| name).collect::<Vec<_>>()

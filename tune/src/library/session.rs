@@ -3,6 +3,7 @@
 
 mod gates;
 mod lately;
+mod learning;
 mod orders;
 mod running;
 
@@ -12,7 +13,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use thalweg_attach::Guards;
-use thalweg_pack::{Change, Pack};
+use thalweg_pack::{Change, Fits, Pack};
 use thalweg_space::mailbox::Mailbox;
 
 use super::found;
@@ -133,6 +134,10 @@ struct Session<'l, 't> {
     /// Settings that the user pinned, besides those of [`Library::pinned`].
     pinned: Vec<String>,
     rests: HashMap<usize, (Instant, Duration)>,
+    /// The coefficients of the pack's models, fitted to the windows of all processes.
+    fits: Fits,
+    /// The weight of each model: the fraction of the gains that it predicted which came true.
+    trust: HashMap<String, f64>,
     /// The warnings that were already reported, so that each is reported only once.
     warned: Vec<String>,
     /// For each kept action that follows a measurement, and each process, the number of windows in which the
@@ -171,6 +176,8 @@ pub fn tune_library(
         kept_by: HashMap::new(),
         pinned: Vec::new(),
         rests: HashMap::new(),
+        fits: Fits::default(),
+        trust: HashMap::new(),
         warned: Vec::new(),
         wanted: HashMap::new(),
         number: 0,
@@ -395,7 +402,11 @@ impl Session<'_, '_> {
         for target in &mut self.targets {
             target.row.0[6] = seconds;
             target.end_window(pack, length, seconds);
+            target.row.set(self.fits.coefficients(pack, &target.row));
             let measured = pack.measured(&target.row);
+            if is_reported {
+                self.fits.add(pack, &measured);
+            }
             let rate = pack.progress.as_ref().map_or(f64::NAN, |progress| progress.number(&measured));
             // A pack computes rates per nanosecond.
             target.progress = if rate.is_nan() { 0.0 } else { rate * 1e9 * seconds };
@@ -599,7 +610,7 @@ impl Session<'_, '_> {
             from,
             gain,
             model: format!("{}/{name}", pack.name),
-            why: condition.says.clone(),
+            why: self.with_fitted(&condition.says, first),
         }
     }
 
@@ -618,7 +629,7 @@ impl Session<'_, '_> {
                 continue;
             }
             let candidate = self.candidate(action, *point, values);
-            if best.as_ref().is_none_or(|best| candidate.gain > best.gain) {
+            if best.as_ref().is_none_or(|best| self.hoped(&candidate) > self.hoped(best)) {
                 best = Some(candidate);
             }
         }
@@ -658,9 +669,10 @@ impl Session<'_, '_> {
         Ok(())
     }
 
-    /// The means of the values kept of calls, by which windows are compared.
+    /// The means of the values kept of calls, by which windows are compared, without those that change with points.
     fn signature(&self) -> Vec<f64> {
-        let keeps = || self.library.pack.probes.iter().flat_map(|probe| &probe.keeps);
+        let probes = || self.library.pack.probes.iter().filter(|probe| !probe.is_effect);
+        let keeps = || probes().flat_map(|probe| &probe.keeps);
         let keeps = || keeps().filter(|keep| matches!(keep.what, thalweg_pack::Kept::Argument(_)));
         self.targets.iter().flat_map(|target| keeps().map(|keep| target.row.0[keep.field])).collect()
     }
@@ -718,13 +730,16 @@ impl Session<'_, '_> {
                 Err(why) => self.give_up(&running.candidate, None, &format!("it could not be done: {why}")),
             },
             Verdict::Keep(gain) => {
-                let why = format!("it gains {gain}; expected were {}", percent(running.candidate.gain));
+                let why = self.learned(&running.candidate, gain.mean);
+                let why = format!("it gains {gain}; expected were {}{why}", percent(running.candidate.gain));
                 self.decide(What::Kept, Some(&running.candidate), Some(gain), why);
                 self.kept.push(running.candidate.action);
                 self.lengths[self.length].rates = running.trial.after().to_vec();
             }
             Verdict::Back(gain, why) => {
-                let why = gain.map_or(why.to_owned(), |gain| format!("{why}: {gain}"));
+                let why = gain.map_or(why.to_owned(), |gain| {
+                    format!("{why}: {gain}{}", self.learned(&running.candidate, gain.mean.min(0.0)))
+                });
                 self.give_up(&running.candidate, gain, &why);
             }
         }

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use thalweg_attach::{Argument, Attachment, Figures, Form, Function, Guards, Histogram, Options, Wish};
-use thalweg_pack::{By, Call, Get, Kept, Pack, Point};
+use thalweg_pack::{By, Call, Get, Kept, Lever, Pack, Point};
 use thalweg_space::Clock;
 
 use super::calls::{END_WAIT, WAIT, function, line, make};
@@ -100,6 +100,7 @@ impl Target {
             clock: Clock::new(),
         };
         target.watch(pack).map_err(NoTarget::Refused)?;
+        target.read_variables(pack).map_err(NoTarget::Refused)?;
         target.make_readings(pack);
         target.look_at_process();
         Ok(target)
@@ -155,6 +156,30 @@ impl Target {
             })
             .collect();
         Ok(())
+    }
+
+    /// Reads the points that are variables of the library. A value that is not the default is the
+    /// application's own.
+    fn read_variables(&mut self, pack: &Pack) -> Result<(), String> {
+        for (number, point) in pack.points.iter().enumerate() {
+            let Some((name, lever)) = variable(point) else { continue };
+            let value = self.variable(name)?;
+            let state = &mut self.points[number];
+            state.value = Some(value as f64);
+            if lever.default.is_some_and(|default| default != value as f64) {
+                state.chosen = Some(format!("process {} has set it to {value} itself", self.pid));
+            }
+        }
+        Ok(())
+    }
+
+    /// The value of a variable of the library, as a signed number.
+    fn variable(&self, name: &str) -> Result<i64, String> {
+        let reason = |error: thalweg_attach::Error| error.to_string();
+        let known = self.attachment.modules().variable(&format!("{}:{name}", self.module)).map_err(reason)?;
+        let unused = 64 - 8 * known.size.clamp(1, 8) as u32;
+        let word = self.attachment.read(known.address).map_err(reason)?;
+        Ok((word << unused).cast_signed() >> unused)
     }
 
     /// Whether the process still runs.
@@ -213,6 +238,17 @@ impl Target {
 
     /// Detects points that the application itself has set by calls since the tuner attached.
     fn see_choices(&mut self, pack: &Pack) {
+        for (number, point) in pack.points.iter().enumerate() {
+            let Some((name, _)) = variable(point).filter(|_| self.points[number].chosen.is_none()) else {
+                continue;
+            };
+            let now = self.variable(name).ok().map(|now| now as f64);
+            let state = &mut self.points[number];
+            if now.is_some() && state.value.is_some() && now != state.value {
+                state.chosen = Some(format!("process {} has set it itself", self.pid));
+                (state.value, state.former) = (now, None);
+            }
+        }
         for (state, point) in self.points.iter_mut().zip(&pack.points) {
             let Some((name, argument, number)) = choosing(point).filter(|_| state.chosen.is_none()) else {
                 continue;
@@ -259,8 +295,8 @@ impl Target {
     }
 
     /// Makes the pack's readings, and reads points whose values are not known yet, by calls. Returns whether
-    /// a value differs from the one before. In a process without calls no thread would make the readings' calls,
-    /// so nothing is read there.
+    /// a value differs from the one before. In a process without calls no thread would make the readings'
+    /// calls, so nothing is read there.
     pub(super) fn make_readings(&mut self, pack: &Pack) -> bool {
         let mut changes = false;
         let mut is_reached = self.has_calls;
@@ -314,7 +350,7 @@ impl Target {
         let former = self.points[point].value.or(lever.default);
         match &lever.by {
             By::Calls { set, get, .. } => {
-                self.call(pack, point, set, &get.at, whole)?;
+                self.call(pack, set, &get.at, whole)?;
                 let now = if get.calls.is_empty() { whole } else { self.get(get)? as f64 };
                 if now != whole {
                     return Err(format!("the library has {now} after it was given {whole}"));
@@ -340,18 +376,16 @@ impl Target {
     }
 
     /// Makes calls that set a point, and counts the calls that will look as if the application had made them.
-    fn call(
-        &mut self,
-        pack: &Pack,
-        point: usize,
-        calls: &[Call],
-        at: &[String],
-        value: f64,
-    ) -> Result<(), String> {
+    fn call(&mut self, pack: &Pack, calls: &[Call], at: &[String], value: f64) -> Result<(), String> {
         make(&mut self.attachment, &self.module, (calls, at), value as i64, self.wait)?;
-        let name = choosing(&pack.points[point]).map(|(name, ..)| name);
-        let own = calls.iter().filter(|call| Some(call.function.as_str()) == name).count();
-        self.points[point].own += own as u64;
+        // Several points may be set by the same function, and the calls for one look like those for the
+        // others.
+        for (state, point) in self.points.iter_mut().zip(&pack.points) {
+            let Some((name, argument, number)) = choosing(point) else { continue };
+            let has =
+                |call: &Call| argument.is_none_or(|at| call.numbers().any(|known| known == (at, number)));
+            state.own += calls.iter().filter(|call| call.function == name && has(call)).count() as u64;
+        }
         Ok(())
     }
 
@@ -361,7 +395,7 @@ impl Target {
         match pack.points[point].lever.as_ref().map(|lever| &lever.by) {
             Some(By::Argument { function, .. }) => self.change(function, None)?,
             Some(By::Calls { back, get, .. }) if !back.is_empty() => {
-                self.call(pack, point, back, &get.at, former)?;
+                self.call(pack, back, &get.at, former)?;
             }
             _ => self.set(pack, point, former)?,
         }
@@ -464,6 +498,12 @@ fn choosing(point: &Point) -> Option<(&str, Option<usize>, i64)> {
     let call = set.iter().rfind(|call| call.takes_value())?;
     let (argument, number) = call.numbers().next().map_or((None, 0), |(at, number)| (Some(at), number));
     Some((call.function.as_str(), argument, number))
+}
+
+/// The name of the variable that is a point, and the point's lever.
+fn variable(point: &Point) -> Option<(&str, &Lever)> {
+    let lever = point.lever.as_ref()?;
+    if let By::Variable(name) = &lever.by { Some((name, lever)) } else { None }
 }
 
 /// The file of the library, if the process has loaded it in a version that the pack covers.

@@ -92,6 +92,7 @@ impl Machine {
     }
 
     /// Starts a ping-pong with these arguments, and waits until it has begun.
+    #[allow(dead_code, reason = "not every test that has this module plays ping-pong")]
     pub(crate) fn run(&self, arguments: &[&str]) -> Run {
         self.started(&self.program, arguments)
     }
@@ -132,6 +133,15 @@ impl Machine {
     pub(crate) fn sort(&self, arguments: &[&str]) -> Run {
         let program = self.folder.path().join("thalweg-pingsort");
         assert!(compiled(&Path::new(PROGRAMS).join("sort_pvm.c"), &program), "the sort is compiled");
+        self.started(&program, arguments)
+    }
+
+    /// Starts a master that hands out work to its workers, with these arguments, and waits until it has begun.
+    #[allow(dead_code, reason = "not every test that has this module hands out work")]
+    pub(crate) fn farm(&self, arguments: &[&str]) -> Run {
+        let program = self.folder.path().join("thalweg-pingfarm");
+        let is_there = program.exists() || compiled(&Path::new(PROGRAMS).join("farm.c"), &program);
+        assert!(is_there, "the program is compiled");
         self.started(&program, arguments)
     }
 
