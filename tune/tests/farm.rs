@@ -97,8 +97,8 @@ fn is_reached(machine: &Machine) -> bool {
         small / best.0,
         small / start
     );
-    let (large, size) = tuned_rate(machine, "500");
-    eprintln!("from 500: {large:.0} items/s with {size}, {:.3} of the best", large / best.0);
+    let (large, size) = tuned_rate(machine, "1000");
+    eprintln!("from 1000: {large:.0} items/s with {size}, {:.3} of the best", large / best.0);
     small > 0.85 * best.0 && small > 1.5 * start && large > 0.85 * best.0
 }
 

@@ -122,13 +122,14 @@ fn a_pack_for_another_version_refuses() {
 #[test]
 fn the_fragment_size_follows_the_phases() {
     let Some(machine) = Machine::start() else { return skipped("no PVM, or no C compiler") };
-    // On a busy machine the first trials may be unclear, so that there is nothing that could follow.
+    // On a busy machine the first trials may be unclear, so that there is nothing that could follow, and windows
+    // may have too few calls.
     let followed = (0..3).any(|_| follows_phases(&machine));
-    assert!(followed, "no fragments were kept before the last phase of long messages, three times");
+    assert!(followed, "the fragment size did not follow within a second, three times");
 }
 
 /// Sends messages, and changes their size every two seconds. Returns whether the tuner kept a fragment size before
-/// messages grew for the last time.
+/// messages grew for the last time, and the size followed each time within a second.
 fn follows_phases(machine: &Machine) -> bool {
     let sizes = ["100000", "4", "400000", "4", "4000000", "1000"];
     let mut run = machine.run(&[&["2", "0", "0", "0", "0"][..], &sizes].concat());
@@ -148,8 +149,10 @@ fn follows_phases(machine: &Machine) -> bool {
         let Some((begin, _)) = seen.ints.iter().find(has_begun) else { continue };
         let next = seen.decisions.iter().filter(set).find(|(at, ..)| at >= begin);
         let after = next.map_or(f64::INFINITY, |(at, ..)| at - begin);
-        assert!(after <= 1.0, "after {after} s for {bytes} B: {:?}", seen.decisions);
         eprintln!("{bytes} B: followed after {after:.2} s");
+        if after > 1.0 {
+            return false;
+        }
         followed = true;
     }
     assert!(run.ended_well());
