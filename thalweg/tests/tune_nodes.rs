@@ -209,7 +209,9 @@ fn a_trial_ends_when_a_node_is_lost() {
     assert_eq!([runs[0].line(), runs[1].line()], ["2 0 0", "2 0 0"], "the change is in both");
     signal("-KILL", lost);
     let next = lines.next().unwrap_or_default();
-    assert!(next.contains("taken back") && next.contains("node b is lost"), "{next}");
+    // The half may have been killed while it was asked to set the value.
+    let why = ["node b is lost", "half of the tuner ended"];
+    assert!(next.contains("taken back") && why.iter().any(|why| next.contains(why)), "{next}");
     assert_eq!(runs[0].line(), "1 0 0", "it is taken back on the other node");
     wait_for_guard(lost, after(60));
     assert_eq!(runs[1].line(), "1 0 0", "the guard has restored it");
@@ -225,7 +227,7 @@ fn both_nodes_restore_what_a_killed_tuner_has_left() {
     let Some((mut tuned, _)) = Tuned::start(&[]) else { return };
     let halves = [tuned.half(0), tuned.half(1)];
     tuned.tuner.kill().expect("it is killed");
-    halves.into_iter().for_each(|half| wait_for_guard(half, after(30)));
+    halves.into_iter().for_each(|half| wait_for_guard(half, after(90)));
     tuned.expect_usual_fragments();
     assert!(!tuned.run.is_attached() && tuned.run.ended_well());
 }
@@ -245,7 +247,7 @@ fn a_tuner_that_stands_still_loses_its_lease_on_both_nodes() {
     );
     signal("-STOP", tuned.tuner.id());
     // The guards kill the halves, or the nodes do, for which the tuner is silent.
-    let until = after(30);
+    let until = after(90);
     halves.into_iter().for_each(|half| wait_for_guard(half, until));
     tuned.expect_usual_fragments();
     assert!(!tuned.run.is_attached() && tuned.run.ended_well());
@@ -313,8 +315,9 @@ fn wrong_nodes_and_processes_are_refused() {
     assert!(other.contains("node b takes no part: there are a"), "{other}");
     let none = tune(&["a:shop", "--nodes", "a"]);
     assert!(none.contains("no process is called `a:shop`"), "{none}");
-    let own = std::process::id();
-    let not = tune(&[&format!("a:{own}"), "--all-nodes"]);
+    // Children of this process, which other tests may have started, would be tuned with it.
+    let node = cluster.nodes[0].1.id();
+    let not = tune(&[&format!("a:{node}"), "--all-nodes"]);
     assert!(not.contains("no process of these uses the library of the pack `pvm`"), "{not}");
     let twice = tune(&["--nodes", "a,a"]);
     assert!(twice.contains("node a is given twice"), "{twice}");
