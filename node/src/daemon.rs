@@ -23,6 +23,7 @@ use crate::folder::{Folder, remove_abandoned};
 use crate::hall::Hall;
 use crate::held::Held;
 use crate::store::{Receiving, Store};
+use crate::tuned::QUESTION as HALF_QUESTION;
 
 /// The most connections that have not proved that they know the token, and the most that have proved it and
 /// whose handshake of TLS is not over; a new one replaces the one that has waited longest.
@@ -39,6 +40,9 @@ const SILENCE: Duration = Duration::from_secs(60);
 const PART_PATIENCE: Duration = Duration::from_secs(60);
 /// The name of the folder of all sessions, in the cluster's folder.
 const SESSIONS: &str = "sessions";
+/// What the process of a session is of.
+const PART: &str = "part of the network";
+const HALF: &str = "half of the tuner";
 /// The bytes that are kept of the standard error of a session's process.
 const STDERR_BYTES: usize = 4096;
 
@@ -59,6 +63,8 @@ pub struct NodeOptions {
     pub cluster: Cluster,
     /// The program, with its arguments, that serves the parts of a session ([`crate::serve_part`]).
     pub part: Vec<PathBuf>,
+    /// The program, with its arguments, that is the half of a tuner here ([`crate::serve_half`]).
+    pub half: Vec<PathBuf>,
 }
 
 /// A node that listens.
@@ -447,10 +453,14 @@ impl Guest {
             }
             "put" => self.put(head, blob).map(|()| (json!({}), Vec::new())).map_err(Refused::new),
             "open" if self.own.session.is_none() => {
-                let mut session = SessionHere::start(&self.shared)?;
+                let mut session = SessionHere::start(&self.shared, &self.shared.options.part, PART)?;
                 let opened = session.open(&self.shared, head)?;
                 self.own.session = Some(session);
                 Ok((opened, Vec::new()))
+            }
+            HALF_QUESTION if self.own.session.is_none() => {
+                let half = SessionHere::start(&self.shared, &self.shared.options.half, HALF)?;
+                self.own.session.insert(half).ask(HALF_QUESTION, head.clone(), blob)
             }
             other => match &mut self.own.session {
                 Some(session) => {
@@ -508,6 +518,8 @@ impl Guest {
 /// The process of a session, on this node.
 struct SessionHere {
     shared: Arc<Shared>,
+    /// What the process is of, for messages.
+    is: &'static str,
     child: Child,
     channel: Channel,
     folder: Folder,
@@ -520,17 +532,14 @@ struct SessionHere {
 }
 
 impl SessionHere {
-    fn start(shared: &Arc<Shared>) -> Result<SessionHere, Refused> {
+    fn start(shared: &Arc<Shared>, program: &[PathBuf], is: &'static str) -> Result<SessionHere, Refused> {
         let failed = |error: std::io::Error| {
             Refused::new(format!("it cannot start a process for the session: {error}"))
         };
         let folder = Folder::new(&shared.options.cluster.folder().join(SESSIONS)).map_err(failed)?;
         let (own, theirs) = UnixStream::pair().map_err(failed)?;
-        let (program, arguments) = shared
-            .options
-            .part
-            .split_first()
-            .ok_or_else(|| Refused::new("it has no program for sessions"))?;
+        let (program, arguments) =
+            program.split_first().ok_or_else(|| Refused::new("it has no program for sessions"))?;
         let mut child = Command::new(program)
             .args(arguments)
             .current_dir(folder.path())
@@ -559,7 +568,8 @@ impl SessionHere {
         // If a session's process hangs, the node must still answer.
         channel.set_patience(Some(PART_PATIENCE)).map_err(failed)?;
         shared.sessions.fetch_add(1, Ordering::Relaxed);
-        Ok(SessionHere { shared: shared.clone(), child, channel, folder, space: None, begun: None, stderr })
+        let shared = shared.clone();
+        Ok(SessionHere { shared, is, child, channel, folder, space: None, begun: None, stderr })
     }
 
     fn open(&mut self, shared: &Shared, head: &Value) -> Result<Value, Refused> {
@@ -618,8 +628,8 @@ impl SessionHere {
         let stderr = self.stderr.lock().unwrap_or_else(PoisonError::into_inner).trim().to_owned();
         let stderr = if stderr.is_empty() { stderr } else { format!(": {stderr}") };
         match status {
-            Some(status) => format!("the process of its part of the network ended ({status}){stderr}"),
-            None => format!("the process of its part of the network hangs: {why}{stderr}"),
+            Some(status) => format!("the process of its {} ended ({status}){stderr}", self.is),
+            None => format!("the process of its {} hangs: {why}{stderr}", self.is),
         }
     }
 }

@@ -19,6 +19,8 @@
 //! polls its nodes' state up to 40 times a second, so the loss of a killed node is noticed within 100 ms, and
 //! that of a stopped or disconnected node within the lease. A control connection that breaks while both
 //! processes live is made again.
+//!
+//! A node also starts the half of a tuner of libraries ([`Half`], [`serve_half`]), and carries the tuner's questions.
 #![forbid(unsafe_code)]
 
 mod certificates;
@@ -39,6 +41,7 @@ mod settings;
 mod shared_map;
 mod store;
 mod talk;
+mod tuned;
 mod watched;
 
 pub use certificates::{DAYS_MAX, May};
@@ -48,6 +51,7 @@ pub use members::{Did, Loss, Members, MembersPlan, OnJoined, OnLoss, OnLost};
 pub use part::serve_part;
 pub use placement::Placement;
 pub use settings::Settings;
+pub use tuned::{Half, serve_half};
 
 /// How long a node may be silent until it counts as lost, by default.
 pub const LEASE: std::time::Duration = std::time::Duration::from_secs(2);

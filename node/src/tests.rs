@@ -46,6 +46,7 @@ impl Tried {
             allow_exec: false,
             cluster: cluster.clone(),
             part: vec![Path::new("/bin/true").into()],
+            half: Vec::new(),
         };
         let node = Node::start(options).unwrap();
         let (known, stop) = (node.known().clone(), Arc::new(AtomicBool::new(false)));

@@ -124,6 +124,9 @@ enum Command {
     /// Start the hosts that join a tuned virtual machine of PVM.
     #[command(hide = true)]
     PvmHoster,
+    /// Be the half of a tuner of a library on a node.
+    #[command(hide = true)]
+    TuneHalf,
     /// Run a node on this machine, which runs parts of networks for `thalweg run --nodes`
     Node(commands::node::Arguments),
     /// List the nodes of the cluster: processors, load, sessions, round-trip time
@@ -207,6 +210,7 @@ fn main() -> ExitCode {
         Command::Functions(a) => commands::attach::functions(&a, terminal),
         Command::AttachGuard(a) => commands::attach::guard(&a),
         Command::PvmHoster => commands::tune::host(),
+        Command::TuneHalf => commands::tune::half(),
         Command::Node(a) => commands::node::main(&a),
         Command::Nodes(a) => commands::node::nodes(&a, terminal),
         Command::Serve(a) => commands::serve::main(a),

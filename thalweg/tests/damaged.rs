@@ -47,11 +47,14 @@ fn fullest_in(space: &Path) -> PathBuf {
     elements.max_by_key(|file| head(file)).expect("there are elements")
 }
 
-/// Counts the bytes that were written into an element.
+/// Counts the bytes that were written into an element; 0 for a file that a thread of the run has just created, and that
+/// has no header yet.
 fn head(file: &Path) -> u64 {
     let mut word = [0; 8];
-    std::fs::File::open(file).unwrap().read_exact_at(&mut word, element::HEAD as u64).unwrap();
-    u64::from_le_bytes(word)
+    match std::fs::File::open(file).unwrap().read_exact_at(&mut word, element::HEAD as u64) {
+        Err(error) if error.kind() == std::io::ErrorKind::UnexpectedEof => 0,
+        read => read.map(|()| u64::from_le_bytes(word)).expect("an element"),
+    }
 }
 
 fn write_at(file: &Path, at: u64, bytes: &[u8]) {

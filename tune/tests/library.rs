@@ -139,8 +139,12 @@ fn follows_phases(machine: &Machine) -> bool {
         *what == What::Kept && change.contains("pvm.fragment")
     };
     let count = seen.decisions.iter().filter(set).count();
-    // For each change of the message size and each task, the tuner sets the fragments at most once.
-    assert!(count <= 2 * sizes.len(), "{count}: {:?}", seen.decisions);
+    // For each change of the message size and each task, the tuner sets the fragments at most once, unless the machine
+    // is so busy that a window has messages of both sizes.
+    if count > 2 * sizes.len() {
+        eprintln!("the fragment size was set {count} times: {:?}", seen.decisions);
+        return false;
+    }
     // Once fragments were kept, they grow within a second after messages have grown.
     let first = seen.decisions.iter().find(set).map_or(f64::INFINITY, |(at, ..)| *at);
     let mut followed = false;
@@ -217,7 +221,7 @@ fn a_control_variable_of_mpi_is_tried_while_ranks_play() {
 fn exchanging(ranks: usize, folder: &std::path::Path) -> Option<machine::Run> {
     let program = compiled("mpicc.mpich", "exchange.c", folder)?;
     let mut command = std::process::Command::new("mpirun.mpich");
-    command.args(["-n", &ranks.to_string()]).arg(program).args(["60", "65536"]);
+    command.args(["-n", &ranks.to_string()]).arg(program).args(["120", "65536"]);
     Some(machine::Run::of(&mut command))
 }
 
@@ -251,8 +255,10 @@ fn from_eight_ranks_on_the_algorithm_is_left_alone() {
     let folder = tempfile::tempdir().expect("a folder");
     let Some(mut run) = exchanging(8, folder.path()) else { return skipped("no MPICH") };
     let of = "mpich.alltoall_algorithm";
-    let (seen, result) =
-        tune(ours("mpich").expect("ours"), run.processes(), |seen| seen.has(What::Advised, of));
+    // Eight ranks that look for messages all the time leave little of two processors for attaching to them.
+    let is_advised = |seen: &Seen| seen.has(What::Advised, of);
+    let time = Duration::from_secs(120);
+    let (seen, result) = tune_for(time, ours("mpich").expect("ours"), run.processes(), is_advised);
     assert!(result.is_ok(), "{result:?}");
     assert!(!seen.has(What::Tried, of), "{:?}", seen.decisions);
     let is_said = |(_, what, change, why): &(f64, What, String, String)| {

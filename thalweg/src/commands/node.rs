@@ -221,7 +221,8 @@ pub(crate) fn main(arguments: &Arguments) -> Result<(), Failure> {
         join: arguments.join.clone(),
         allow_exec: arguments.allow_exec,
         cluster: Cluster::open(arguments.cluster.as_deref())?,
-        part: vec![program, "node".into(), "--part".into()],
+        part: vec![program.clone(), "node".into(), "--part".into()],
+        half: vec![program, "tune-half".into()],
     })?;
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {

@@ -79,7 +79,7 @@ pub(crate) fn main(arguments: &Arguments, terminal: Terminal) -> Result<(), Fail
                 let is_same =
                     last.as_ref().is_some_and(|last| last.holds == now.holds && last.sets == now.sets);
                 if !is_same {
-                    show(&mut output, at, process, &now)?;
+                    show(&mut output, at, &process, &now)?;
                 }
                 last = Some(now);
             }
@@ -100,16 +100,21 @@ pub(crate) fn main(arguments: &Arguments, terminal: Terminal) -> Result<(), Fail
 }
 
 /// The time, the process and the measures of a window.
-type Window = (f64, i64, Vec<(String, f64)>);
+type Window = (f64, String, Vec<(String, f64)>);
 
 fn measures(line: &str) -> Option<Window> {
     let value: serde_json::Value = serde_json::from_str(line).ok()?;
     let values = value.get("values")?.as_object()?;
     let values = values.iter().filter_map(|(name, value)| Some((name.clone(), value.as_f64()?)));
-    Some((value.get("at_s")?.as_f64()?, value.get("process")?.as_i64()?, values.collect()))
+    let process = match value.get("process")? {
+        // A process of a node has the node's name before its number.
+        serde_json::Value::String(name) => name.clone(),
+        number => number.as_i64()?.to_string(),
+    };
+    Some((value.get("at_s")?.as_f64()?, process, values.collect()))
 }
 
-fn show(output: &mut Output, at: f64, process: i64, tried: &Tried) -> Result<(), Failure> {
+fn show(output: &mut Output, at: f64, process: &str, tried: &Tried) -> Result<(), Failure> {
     output.line(&format!("{at:>7.2} s  process {process}"))?;
     let figures = tried.figures.iter().filter(|(_, value)| value.is_finite());
     let figures: Vec<String> = figures.map(|(name, value)| format!("{name} {value:.4}")).collect();

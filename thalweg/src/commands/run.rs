@@ -2,6 +2,8 @@
 
 mod over;
 
+pub(crate) use over::all as all_nodes;
+
 use std::ffi::OsString;
 use std::io::IsTerminal;
 use std::path::PathBuf;

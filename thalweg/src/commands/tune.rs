@@ -2,6 +2,7 @@
 
 mod library;
 
+pub(crate) use library::nodes::half;
 pub(crate) use library::{host, pack as library_pack};
 
 use std::io::{IsTerminal, Write};
@@ -49,7 +50,9 @@ Examples:
   # this setting stays as it is
   thalweg tune pin exec.quantum
   # a library of processes that run, nothing recompiled
-  thalweg tune 4242 --library pvm";
+  thalweg tune 4242 --library pvm
+  # and on all nodes of the cluster
+  thalweg tune --library pvm --all-nodes";
 
 /// The longest time to wait for the run's answer.
 const ANSWER_MAX: Duration = Duration::from_secs(5);

@@ -25,6 +25,8 @@ pub(super) const WAITS: &str = "waits";
 pub(super) const DONE: &str = "done";
 pub(super) const REFUSED: &str = "refused";
 pub(super) const NOTE: &str = "note";
+/// The line that stands for the end of a hoster's lines.
+pub(super) const ENDED: &str = "ended";
 /// The line that admits the hosts that wait.
 pub(super) const ADMIT: &str = "admit";
 /// The line of a tuner that ends, after it has put everything back.

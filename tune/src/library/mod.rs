@@ -8,18 +8,28 @@
 //! process is killed ([`put_back`]). A change that does not go together with something that may happen later
 //! needs a gatekeeper (`session/gates.rs`): a helper process by which this has to pass, such as PVM's
 //! [`hoster`](hoster()) by which hosts join.
+//!
+//! Processes of other machines are tuned by the same session: a half of the tuner on each node ([`NodeHalf`])
+//! attaches to the processes there, and the session asks it once for each window ([`FarHalf`]).
 
 mod calls;
+mod far;
 mod found;
+mod gate;
+mod half;
 mod hoster;
 mod known;
 mod lines;
+mod member;
 mod order;
+mod search;
 mod session;
 mod target;
 mod trial;
 
 pub use calls::put_back;
+pub use far::FarHalf;
+pub use half::NodeHalf;
 pub use hoster::hoster;
 pub use known::{Declarations, Tried, ours, read, tried};
 pub use order::{Order, is_session, session_settings};

@@ -4,6 +4,7 @@
 mod gates;
 mod lately;
 mod learning;
+mod members;
 mod orders;
 mod running;
 
@@ -12,20 +13,20 @@ use std::collections::HashMap;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use thalweg_attach::Guards;
 use thalweg_pack::{Change, Fits, Pack};
 use thalweg_space::mailbox::Mailbox;
 
-use super::found;
+use super::far::FarHalf;
 use super::known::{FIELDS, forbidden};
-use super::target::{NoTarget, Target};
+use super::member::Member;
+use super::search::Search;
 use super::trial::{Trial, Verdict};
 use crate::action::Action;
 use crate::control::{Decision, Gain, What, percent};
 use gates::Gate;
 pub(super) use gates::Way;
 use lately::{Lately, SHIFT, STABLE};
-use running::{Candidate, Running, of_living};
+use running::{Candidate, Running};
 
 /// The length of the shortest windows while actions are looked for; the next constant is their length after that.
 const WINDOW: Duration = Duration::from_millis(40);
@@ -67,8 +68,11 @@ const GAIN: f64 = 0.05;
 pub struct Library<'l> {
     /// The pack.
     pub pack: &'l Pack,
-    /// The processes that are tuned, with their children; if empty, all processes that use the library.
+    /// The processes of this machine that are tuned, with their children; if empty, all processes that use the
+    /// library, or none if there are nodes.
     pub processes: Vec<i32>,
+    /// The halves of the tuner on nodes.
+    pub halves: Vec<FarHalf>,
     /// Whether values that were set by calls of the library stay when tuning ends.
     pub keep: bool,
     /// Whether the tuner only reports what it would do.
@@ -88,32 +92,31 @@ pub struct Library<'l> {
     pub orders: Option<RefCell<Mailbox>>,
 }
 
-/// A report while tuning goes on.
+/// A report while tuning goes on. A process is named by its number, after the name of its node if it is on one:
+/// `2041`, `a:2041`.
 #[derive(Debug)]
 pub enum LibraryProgress<'s> {
     /// The tuner made a decision.
     Decision(&'s Decision),
     /// The tuner has attached to this process.
-    Attached(i32),
+    Attached(&'s str),
     /// The process cannot be tuned, for this reason.
-    Refused(i32, &'s str),
+    Refused(&'s str, &'s str),
     /// A gatekeeper reports this.
     Noted(&'s str),
     /// A window of a process was measured: the process, the seconds since the tuner began, and each field
     /// with its value.
-    Window(i32, f64, &'s [(&'s str, f64)]),
+    Window(&'s str, f64, &'s [(&'s str, f64)]),
 }
 
 struct Session<'l, 't> {
     library: &'l Library<'l>,
     report: &'t mut dyn FnMut(&LibraryProgress<'_>),
     begun: Instant,
-    targets: Vec<Target>,
-    /// The guard of all targets.
-    guards: Option<Guards>,
-    gates: Vec<Gate>,
-    /// Processes that are not tuned, with their start times; they are not examined again.
-    others: HashMap<i32, u64>,
+    targets: Vec<Member<'l>>,
+    /// The processes of this machine.
+    search: Search,
+    gates: Vec<Gate<'l>>,
     /// The last windows of each length.
     lengths: [Lately; LENGTHS],
     /// The length of the windows by which the trial under way is judged, or the last one was.
@@ -142,7 +145,7 @@ struct Session<'l, 't> {
     warned: Vec<String>,
     /// For each kept action that follows a measurement, and each process, the number of windows in which the
     /// action wanted another value.
-    wanted: HashMap<(usize, i32), usize>,
+    wanted: HashMap<(usize, String), usize>,
     number: u64,
     renewed: Instant,
 }
@@ -162,9 +165,8 @@ pub fn tune_library(
         report,
         begun: Instant::now(),
         targets: Vec::new(),
-        guards: None,
+        search: Search::new(None, library.processes.clone()),
         gates: Vec::new(),
-        others: HashMap::new(),
         lengths: Default::default(),
         length: 0,
         least: 0,
@@ -221,7 +223,7 @@ impl Session<'_, '_> {
                     read = Instant::now();
                     read_every = if changes { READ_EVERY } else { (2 * read_every).min(READ_MAX) };
                 }
-                self.targets.iter_mut().for_each(Target::look_at_process);
+                self.look_at_processes();
             }
             self.drop_ended();
             if self.targets.is_empty() {
@@ -235,12 +237,9 @@ impl Session<'_, '_> {
     /// Ends the windows that end now: during a trial the one by which it is judged, and else those of each length
     /// that is a divisor of the time.
     fn tick(&mut self) {
-        let (decisions, pack) = (self.number, self.library.pack);
+        let decisions = self.number;
         self.ticks += 1;
-        for target in &mut self.targets {
-            // What cannot be read has not changed, so such a process makes no progress.
-            let _ = target.read(pack);
-        }
+        self.read_all();
         if let Some(running) = &self.trial {
             let members = running.members.clone();
             let (rate, _) = self.look(self.length, Some(&members));
@@ -282,14 +281,6 @@ impl Session<'_, '_> {
         (WINDOW_MAX.as_millis() / self.unit.as_millis()).ilog2() as usize
     }
 
-    /// Begins windows of all lengths now.
-    fn restart(&mut self) {
-        let now = Instant::now();
-        self.ticks = 0;
-        self.lengths.iter_mut().for_each(|length| length.begun = now);
-        self.targets.iter_mut().for_each(|target| target.restart(self.library.pack));
-    }
-
     /// Makes the shortest windows so long; windows that were as long before go on to count.
     fn use_unit(&mut self, unit: Duration) {
         let steps = (unit.as_millis() / self.unit.as_millis()).max(1).ilog2() as usize;
@@ -299,100 +290,9 @@ impl Session<'_, '_> {
         self.unit = unit;
     }
 
-    /// Makes the pack's readings in all processes; returns whether a value differs from the one before.
-    fn make_readings(&mut self) -> bool {
-        let mut changes = false;
-        for number in 0..self.targets.len() {
-            self.renew();
-            changes |= self.targets[number].make_readings(self.library.pack);
-        }
-        changes
-    }
-
-    /// Renews the guard's lease.
-    fn renew(&mut self) {
-        if self.renewed.elapsed() >= RENEW_EVERY {
-            self.renewed = Instant::now();
-            self.guards.iter().for_each(Guards::renew);
-        }
-    }
-
-    /// Attaches to processes that have started since the last look.
-    fn find(&mut self) -> Result<(), String> {
-        let library = self.library;
-        let Some(identity) = &library.pack.identity else {
-            return Err("the pack identifies nothing".to_owned());
-        };
-        let is_first = self.targets.is_empty() && self.others.is_empty();
-        let mut found = match &library.processes[..] {
-            [] => found::using(&identity.library),
-            processes => found::with_children(processes),
-        };
-        found.retain(|pid| !self.targets.iter().any(|target| target.pid == *pid));
-        let mut first = None;
-        for pid in found {
-            let Some(process) = thalweg_attach::Identity::of(pid) else { continue };
-            if self.others.get(&pid) == Some(&process.start) {
-                continue;
-            }
-            if self.guards.is_none() {
-                self.guards = (library.guard)().map(Guards::new);
-            }
-            match Target::open(pid, library.pack, self.guards.clone()) {
-                Ok(target) => {
-                    self.targets.push(target);
-                    self.guard_gate(self.targets.len() - 1);
-                    self.clear();
-                    (self.report)(&LibraryProgress::Attached(pid));
-                }
-                Err(NoTarget::Other) => drop(self.others.insert(pid, process.start)),
-                Err(NoTarget::Refused(why)) => {
-                    self.others.insert(pid, process.start);
-                    (self.report)(&LibraryProgress::Refused(pid, &why));
-                    first.get_or_insert(why);
-                }
-            }
-        }
-        if is_first && self.targets.is_empty() {
-            let name = &library.pack.name;
-            let why =
-                first.unwrap_or_else(|| format!("no process of these uses the library of the pack `{name}`"));
-            return Err(why);
-        }
-        let count = self.targets.len() as f64;
-        let processors = std::thread::available_parallelism().map_or(1.0, |count| count.get() as f64);
-        self.targets.iter_mut().for_each(|target| target.row.0[4..6].copy_from_slice(&[count, processors]));
-        Ok(())
-    }
-
-    fn drop_ended(&mut self) {
-        let is_alive: Vec<bool> = self.targets.iter().map(Target::is_alive).collect();
-        if !is_alive.contains(&false) {
-            return;
-        }
-        let ended = || self.targets.iter().zip(&is_alive).filter(|(_, is_alive)| !**is_alive);
-        let share: f64 = ended().map(|(target, _)| target.share).sum();
-        let remaining = self.trial.take().map(|running| running.without(&self.targets, &is_alive));
-        for known in self.lengths.iter_mut().flat_map(|length| &mut length.signatures) {
-            *known = of_living(known, &is_alive, is_alive.len());
-        }
-        let mut alive = is_alive.iter();
-        self.targets.retain(|_| alive.next().is_some_and(|is_alive| *is_alive));
-        if share <= LITTLE && remaining.as_ref().is_none_or(|running| !running.candidate.values.is_empty()) {
-            self.trial = remaining;
-            return;
-        }
-        self.clear();
-        if let Some(running) = remaining {
-            let why = format!("processes that did {} of the work have ended meanwhile", percent(share));
-            self.decide(What::TakenBack, Some(&running.candidate), None, why);
-            self.undo_everywhere(running.candidate.point);
-        }
-    }
-
     /// Ends the windows of a length in all processes. Returns the calls per second that count as progress, and how
     /// many such calls there were: those of `members`, or of all processes.
-    fn look(&mut self, length: usize, members: Option<&[i32]>) -> (f64, f64) {
+    fn look(&mut self, length: usize, members: Option<&[String]>) -> (f64, f64) {
         let pack = self.library.pack;
         let (mut progress, mut all) = (0.0, 0.0);
         let at = self.begun.elapsed().as_secs_f64();
@@ -400,9 +300,9 @@ impl Session<'_, '_> {
         let seconds = begun.elapsed().as_secs_f64();
         let is_reported = length == 0 || members.is_some();
         for target in &mut self.targets {
-            target.row.0[6] = seconds;
             target.end_window(pack, length, seconds);
-            target.row.set(self.fits.coefficients(pack, &target.row));
+            let coefficients = self.fits.coefficients(pack, &target.row);
+            target.row.set(coefficients);
             let measured = pack.measured(&target.row);
             if is_reported {
                 self.fits.add(pack, &measured);
@@ -411,13 +311,13 @@ impl Session<'_, '_> {
             // A pack computes rates per nanosecond.
             target.progress = if rate.is_nan() { 0.0 } else { rate * 1e9 * seconds };
             all += target.progress;
-            if members.is_none_or(|members| members.contains(&target.pid)) {
+            if members.is_none_or(|members| members.contains(&target.name)) {
                 progress += target.progress;
             }
             if is_reported {
                 let row: Vec<(&str, f64)> =
                     pack.names.iter().map(String::as_str).zip(target.row.0.iter().copied()).collect();
-                (self.report)(&LibraryProgress::Window(target.pid, at, &row));
+                (self.report)(&LibraryProgress::Window(&target.name, at, &row));
             }
         }
         if is_reported {
@@ -518,13 +418,13 @@ impl Session<'_, '_> {
             if let Err(why) = target.undo(pack, point)
                 && target.is_alive()
             {
-                failed.push((target.pid, why));
+                failed.push((target.name.clone(), why));
             }
         }
         let count = failed.len();
-        for (pid, why) in failed {
+        for (name, why) in failed {
             (self.report)(&LibraryProgress::Refused(
-                pid,
+                &name,
                 &format!("{} is not put back yet: {why}", pack.points[point].setting),
             ));
         }
@@ -654,7 +554,7 @@ impl Session<'_, '_> {
         let is_lasting = pack.points[candidate.point].lever.as_ref().is_some_and(|lever| lever.is_lasting);
         let trial = Trial::new(before, is_lasting, pack.actions[candidate.action].is_trusted);
         self.clear_rates();
-        let members = self.targets.iter().map(|target| target.pid).collect();
+        let members = self.targets.iter().map(|target| target.name.clone()).collect();
         self.trial = Some(Running { candidate, trial, members, signature, blind: 0, shifted: 0 });
     }
 
@@ -664,7 +564,7 @@ impl Session<'_, '_> {
             let Some(target) = self.targets.get_mut(*number) else { continue };
             target
                 .set(self.library.pack, candidate.point, *value)
-                .map_err(|why| format!("process {}: {why}", target.pid))?;
+                .map_err(|why| format!("process {}: {why}", target.name))?;
         }
         Ok(())
     }
@@ -766,11 +666,11 @@ impl Session<'_, '_> {
             }
             let follows = self.library.pack.actions[action].follows;
             let due = self.due(action);
-            let pids: Vec<i32> = due.iter().map(|(number, _)| self.targets[*number].pid).collect();
-            self.wanted.retain(|(known, pid), _| *known != action || pids.contains(pid));
+            let names: Vec<&String> = due.iter().map(|(number, _)| &self.targets[*number].name).collect();
+            self.wanted.retain(|(known, name), _| *known != action || names.contains(&name));
             for (number, value) in due {
                 let is_new = self.targets[number].points[*point].former.is_none();
-                let wanted = self.wanted.entry((action, self.targets[number].pid)).or_insert(0);
+                let wanted = self.wanted.entry((action, self.targets[number].name.clone())).or_insert(0);
                 *wanted += 1;
                 if !is_new && !follows || *wanted < FOLLOW {
                     continue;
@@ -785,7 +685,7 @@ impl Session<'_, '_> {
                         None,
                         format!("it follows: {reason}"),
                     ),
-                    Err(why) => (self.report)(&LibraryProgress::Refused(self.targets[number].pid, &why)),
+                    Err(why) => (self.report)(&LibraryProgress::Refused(&self.targets[number].name, &why)),
                 }
                 self.clear_rates();
             }
@@ -802,7 +702,7 @@ impl Session<'_, '_> {
         values.dedup();
         let to = if values.len() > 1 { format!("{to} (and others)") } else { to.to_string() };
         let at = match &candidate.values[..] {
-            [_] => format!("in process {}", self.targets.get(*first).map_or(0, |target| target.pid)),
+            [_] => format!("in process {}", self.targets.get(*first).map_or("0", |target| &target.name)),
             several => format!("in {} processes", several.len()),
         };
         format!("{setting} {from} → {to} {at}")
@@ -855,7 +755,7 @@ impl Session<'_, '_> {
     fn end(&mut self, why: &str) -> Result<u64, String> {
         let mut failed = Vec::new();
         while let Some(target) = self.targets.pop() {
-            failed.extend(target.end(self.library.pack, self.library.keep, || self.renew()).err());
+            failed.extend(target.end(self.library.pack, self.library.keep, &mut || self.renew()).err());
         }
         self.decide(What::Ended, None, None, why.to_owned());
         if failed.is_empty() {

@@ -11,7 +11,7 @@ use thalweg_space::Clock;
 
 use super::calls::{END_WAIT, WAIT, function, line, make};
 use super::known::Row;
-use super::session::{LENGTHS, Way};
+use super::session::LENGTHS;
 
 /// A function of the library whose calls are measured.
 struct Watched {
@@ -56,47 +56,75 @@ pub(super) enum NoTarget {
     Refused(String),
 }
 
-/// A process that the tuner has attached to.
-pub(super) struct Target {
-    pub(super) pid: i32,
-    /// How long a call may wait for a thread.
-    wait: Duration,
-    /// Whether a measured function was called since the last [`Target::look_at_process`].
-    pub(super) has_calls: bool,
-    /// The way to the process's gatekeeper.
-    pub(super) way: Way,
-    attachment: Attachment,
-    module: String,
-    watched: Vec<Watched>,
+/// What is known of a process that is tuned.
+#[derive(Clone, Debug)]
+pub(super) struct Seen {
     pub(super) points: Vec<State>,
     /// The values of the pack's fields in the last window.
     pub(super) row: Row,
-    /// The number of calls that count as progress in the last window, and the part of the progress of all
-    /// processes that this process makes, smoothed over windows.
-    pub(super) progress: f64,
-    pub(super) share: f64,
+    /// Whether a measured function was called since the last [`Target::look_at_process`].
+    pub(super) has_calls: bool,
+}
+
+impl State {
+    /// The state of a point in a process of another machine.
+    pub(super) fn seen(value: Option<f64>, former: Option<f64>, chosen: Option<String>) -> State {
+        State { value, former, chosen, own: 0 }
+    }
+}
+
+impl Seen {
+    /// What is known of a process that nothing was measured of yet.
+    pub(super) fn nothing(pack: &Pack) -> Seen {
+        let row = Row(vec![f64::NAN; pack.names.len()]);
+        Seen { points: vec![State::default(); pack.points.len()], row, has_calls: true }
+    }
+
+    /// Whether a point already has the value `value`.
+    pub(super) fn has(&self, point: usize, value: f64) -> bool {
+        self.points[point].value == Some(value)
+    }
+
+    /// Whether the tuner has changed a point, and has not restored it.
+    pub(super) fn is_changed(&self, point: usize) -> bool {
+        self.points[point].former.is_some()
+    }
+}
+
+/// A process of this machine that the tuner has attached to.
+pub(super) struct Target {
+    pub(super) pid: i32,
+    /// The name by which messages refer to the process.
+    pub(super) name: String,
+    /// How long a call may wait for a thread.
+    wait: Duration,
+    attachment: Attachment,
+    module: String,
+    watched: Vec<Watched>,
+    pub(super) seen: Seen,
     clock: Clock,
 }
 
 impl Target {
     /// Attaches to a process, if it uses the library in a version that the pack covers, and the library has
     /// the functions that the pack names.
-    pub(super) fn open(pid: i32, pack: &Pack, guard: Option<Guards>) -> Result<Target, NoTarget> {
+    pub(super) fn open(
+        pid: i32,
+        name: String,
+        pack: &Pack,
+        guard: Option<Guards>,
+    ) -> Result<Target, NoTarget> {
         let refused = |why: thalweg_attach::Error| NoTarget::Refused(why.to_string());
         let attachment = Attachment::open(pid, Options { guard, is_filtered: false }).map_err(refused)?;
         let module = identified(&attachment, pack)?;
         let mut target = Target {
             pid,
+            name,
             wait: WAIT,
-            has_calls: true,
-            way: Way::default(),
             attachment,
             module,
             watched: Vec::new(),
-            points: vec![State::default(); pack.points.len()],
-            row: Row(vec![f64::NAN; pack.names.len()]),
-            progress: 0.0,
-            share: 0.0,
+            seen: Seen::nothing(pack),
             clock: Clock::new(),
         };
         target.watch(pack).map_err(NoTarget::Refused)?;
@@ -164,10 +192,10 @@ impl Target {
         for (number, point) in pack.points.iter().enumerate() {
             let Some((name, lever)) = variable(point) else { continue };
             let value = self.variable(name)?;
-            let state = &mut self.points[number];
+            let state = &mut self.seen.points[number];
             state.value = Some(value as f64);
             if lever.default.is_some_and(|default| default != value as f64) {
-                state.chosen = Some(format!("process {} has set it to {value} itself", self.pid));
+                state.chosen = Some(format!("process {} has set it to {value} itself", self.name));
             }
         }
         Ok(())
@@ -218,7 +246,7 @@ impl Target {
                 continue;
             };
             let window = &since[at];
-            let row = &mut self.row.0;
+            let row = &mut self.seen.row.0;
             row[probe.calls] = window.calls as f64;
             row[probe.calls + 1] = window.calls as f64 / seconds;
             for keep in &probe.keeps {
@@ -228,28 +256,29 @@ impl Target {
                 row[keep.field..keep.field + figures.len()].copy_from_slice(&figures);
             }
         }
-        for (state, point) in self.points.iter().zip(&pack.points) {
+        for (state, point) in self.seen.points.iter().zip(&pack.points) {
             if let Some(lever) = &point.lever {
-                self.row.0[lever.field] = state.value.or(lever.default).unwrap_or(f64::NAN);
+                self.seen.row.0[lever.field] = state.value.or(lever.default).unwrap_or(f64::NAN);
             }
         }
-        self.has_calls |= pack.probes.iter().any(|probe| self.row.0[probe.calls] > 0.0);
+        self.seen.has_calls |= pack.probes.iter().any(|probe| self.seen.row.0[probe.calls] > 0.0);
     }
 
     /// Detects points that the application itself has set by calls since the tuner attached.
     fn see_choices(&mut self, pack: &Pack) {
         for (number, point) in pack.points.iter().enumerate() {
-            let Some((name, _)) = variable(point).filter(|_| self.points[number].chosen.is_none()) else {
+            let Some((name, _)) = variable(point).filter(|_| self.seen.points[number].chosen.is_none())
+            else {
                 continue;
             };
             let now = self.variable(name).ok().map(|now| now as f64);
-            let state = &mut self.points[number];
+            let state = &mut self.seen.points[number];
             if now.is_some() && state.value.is_some() && now != state.value {
-                state.chosen = Some(format!("process {} has set it itself", self.pid));
+                state.chosen = Some(format!("process {} has set it itself", self.name));
                 (state.value, state.former) = (now, None);
             }
         }
-        for (state, point) in self.points.iter_mut().zip(&pack.points) {
+        for (state, point) in self.seen.points.iter_mut().zip(&pack.points) {
             let Some((name, argument, number)) = choosing(point).filter(|_| state.chosen.is_none()) else {
                 continue;
             };
@@ -273,7 +302,7 @@ impl Target {
                 }
             };
             if seen > state.own {
-                state.chosen = Some(format!("process {} has set it itself", self.pid));
+                state.chosen = Some(format!("process {} has set it itself", self.name));
                 state.former = None;
             }
         }
@@ -281,8 +310,8 @@ impl Target {
 
     /// Reads the system's figures of the process, and begins to look for calls anew.
     pub(super) fn look_at_process(&mut self) {
-        self.has_calls = false;
-        let (pid, row) = (self.pid, &mut self.row.0);
+        self.seen.has_calls = false;
+        let (pid, row) = (self.pid, &mut self.seen.row.0);
         row[0] = std::fs::read_dir(format!("/proc/{pid}/fd")).map_or(f64::NAN, |list| list.count() as f64);
         row[1] = limit(pid, "Max open files").unwrap_or(f64::NAN);
         let status = text_of(pid, "status").unwrap_or_default();
@@ -299,28 +328,28 @@ impl Target {
     /// calls, so nothing is read there.
     pub(super) fn make_readings(&mut self, pack: &Pack) -> bool {
         let mut changes = false;
-        let mut is_reached = self.has_calls;
+        let mut is_reached = self.seen.has_calls;
         for reading in &pack.readings {
             let value = self.get_if(&mut is_reached, &reading.get).map_or(f64::NAN, |value| value as f64);
-            let before = std::mem::replace(&mut self.row.0[reading.field], value);
+            let before = std::mem::replace(&mut self.seen.row.0[reading.field], value);
             changes |= before.to_bits() != value.to_bits();
         }
         for number in 0..pack.points.len() {
             let Some(lever) = &pack.points[number].lever else { continue };
             let By::Calls { get, .. } = &lever.by else { continue };
-            if self.points[number].value.is_some() {
+            if self.seen.points[number].value.is_some() {
                 continue;
             }
             if get.calls.is_empty() {
-                self.points[number].value = lever.default;
+                self.seen.points[number].value = lever.default;
                 continue;
             }
             let Some(value) = self.get_if(&mut is_reached, get) else { continue };
             changes = true;
-            let state = &mut self.points[number];
+            let state = &mut self.seen.points[number];
             state.value = Some(value as f64);
             if lever.default.is_some_and(|default| default != value as f64) {
-                state.chosen = Some(format!("process {} has set it to {value} itself", self.pid));
+                state.chosen = Some(format!("process {} has set it to {value} itself", self.name));
             }
         }
         changes
@@ -338,16 +367,11 @@ impl Target {
         came.value(&self.attachment, get.word.as_ref())
     }
 
-    /// Whether a point already has the value `value`.
-    pub(super) fn has(&self, point: usize, value: f64) -> bool {
-        self.points[point].value == Some(value)
-    }
-
     /// Sets a point to a value.
     pub(super) fn set(&mut self, pack: &Pack, point: usize, value: f64) -> Result<(), String> {
         let whole = value.round();
         let Some(lever) = &pack.points[point].lever else { return Ok(()) };
-        let former = self.points[point].value.or(lever.default);
+        let former = self.seen.points[point].value.or(lever.default);
         match &lever.by {
             By::Calls { set, get, .. } => {
                 self.call(pack, set, &get.at, whole)?;
@@ -363,10 +387,10 @@ impl Target {
                 let name = format!("{}:{name}", self.module);
                 let before =
                     self.attachment.set_variable(&name, whole as i128).map_err(|error| error.to_string())?;
-                self.points[point].former.get_or_insert(before as f64);
+                self.seen.points[point].former.get_or_insert(before as f64);
             }
         }
-        let state = &mut self.points[point];
+        let state = &mut self.seen.points[point];
         state.value = Some(whole);
         if state.former.is_none() {
             state.former = former;
@@ -380,10 +404,13 @@ impl Target {
         make(&mut self.attachment, &self.module, (calls, at), value as i64, self.wait)?;
         // Several points may be set by the same function, and the calls for one look like those for the
         // others.
-        for (state, point) in self.points.iter_mut().zip(&pack.points) {
+        for (state, point) in self.seen.points.iter_mut().zip(&pack.points) {
             let Some((name, argument, number)) = choosing(point) else { continue };
-            let has =
-                |call: &Call| argument.is_none_or(|at| call.numbers().any(|known| known == (at, number)));
+            let has = |call: &Call| {
+                argument.is_none_or(|at| {
+                    call.numbers().any(|(known, of)| known == at && bucket(of) == bucket(number))
+                })
+            };
             state.own += calls.iter().filter(|call| call.function == name && has(call)).count() as u64;
         }
         Ok(())
@@ -391,7 +418,7 @@ impl Target {
 
     /// Restores the value that a point had before it was changed.
     pub(super) fn undo(&mut self, pack: &Pack, point: usize) -> Result<(), String> {
-        let Some(former) = self.points[point].former else { return Ok(()) };
+        let Some(former) = self.seen.points[point].former else { return Ok(()) };
         match pack.points[point].lever.as_ref().map(|lever| &lever.by) {
             Some(By::Argument { function, .. }) => self.change(function, None)?,
             Some(By::Calls { back, get, .. }) if !back.is_empty() => {
@@ -399,16 +426,11 @@ impl Target {
             }
             _ => self.set(pack, point, former)?,
         }
-        let state = &mut self.points[point];
+        let state = &mut self.seen.points[point];
         state.former = None;
         state.value = Some(former);
         self.leave_note(pack);
         Ok(())
-    }
-
-    /// Whether the tuner has changed a point, and has not restored it.
-    pub(super) fn is_changed(&self, point: usize) -> bool {
-        self.points[point].former.is_some()
     }
 
     /// Whether the function with an argument that was restored has been called since; true of other points.
@@ -458,7 +480,7 @@ impl Target {
     /// Leaves a note for the guard with the calls that restore values if this process is killed.
     fn leave_note(&mut self, pack: &Pack) {
         let mut note = String::new();
-        for (state, point) in self.points.iter().zip(&pack.points) {
+        for (state, point) in self.seen.points.iter().zip(&pack.points) {
             let Some(By::Calls { set, back, get }) = point.lever.as_ref().map(|lever| &lever.by) else {
                 continue;
             };
@@ -470,19 +492,24 @@ impl Target {
         self.attachment.note(&note);
     }
 
+    /// Calls wait longer for a thread from now on, because tuning ends.
+    pub(super) fn wait_longer(&mut self) {
+        self.wait = END_WAIT;
+    }
+
     /// Takes everything back, or, if `keeps`, everything except values that were set by calls.
     ///
     /// A value that is restored by calls may take [`END_WAIT`]; `renew` is called before each.
-    pub(super) fn end(mut self, pack: &Pack, keeps: bool, mut renew: impl FnMut()) -> Result<(), String> {
-        self.wait = END_WAIT;
+    pub(super) fn end(mut self, pack: &Pack, keeps: bool, renew: &mut dyn FnMut()) -> Result<(), String> {
+        self.wait_longer();
         let mut failed = Vec::new();
         if keeps {
             self.attachment.note("");
         } else if self.is_alive() {
-            for point in 0..self.points.len() {
+            for point in 0..self.seen.points.len() {
                 renew();
                 if let Err(why) = self.undo(pack, point) {
-                    failed.push(format!("{} of process {}: {why}", pack.points[point].setting, self.pid));
+                    failed.push(format!("{} of process {}: {why}", pack.points[point].setting, self.name));
                 }
             }
         }
@@ -498,6 +525,13 @@ fn choosing(point: &Point) -> Option<(&str, Option<usize>, i64)> {
     let call = set.iter().rfind(|call| call.takes_value())?;
     let (argument, number) = call.numbers().next().map_or((None, 0), |(at, number)| (Some(at), number));
     Some((call.function.as_str(), argument, number))
+}
+
+/// The bucket of an `int` in a histogram, in which calls with different numbers look alike.
+fn bucket(number: i64) -> (u32, u32) {
+    let number = number as u32;
+    let shift = number.checked_ilog2().unwrap_or(0).saturating_sub(2);
+    (number >> shift, shift)
 }
 
 /// The name of the variable that is a point, and the point's lever.

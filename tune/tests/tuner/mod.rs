@@ -64,6 +64,7 @@ pub(crate) fn tune_for(
     let library = Library {
         pack: &pack,
         processes,
+        halves: Vec::new(),
         keep: false,
         advise: false,
         lasts: Some(at_most),
@@ -86,7 +87,7 @@ pub(crate) fn tune_for(
         LibraryProgress::Window(pid, at, fields) => {
             let mut seen = seen.borrow_mut();
             let decisions = seen.decisions.len();
-            seen.windows.push((*pid, decisions));
+            seen.windows.push((pid.parse().expect("a number"), decisions));
             let most = fields.iter().find(|(name, _)| *name == "ints.items.most");
             seen.ints.extend(most.map(|(_, most)| (*at, *most)));
         }

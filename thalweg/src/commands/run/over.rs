@@ -47,6 +47,12 @@ enum OnLost {
     GoOn,
 }
 
+/// The names of all nodes of the cluster that answer.
+pub(crate) fn all(cluster: &Cluster) -> Vec<String> {
+    let known = cluster.known().into_iter().filter(|node| cluster.connect(node).is_ok());
+    known.map(|node| node.name).collect()
+}
+
 /// The nodes of a run.
 pub(crate) struct Nodes {
     members: Arc<Members>,
@@ -66,13 +72,7 @@ impl Over {
             return Ok(None);
         }
         let cluster = Cluster::open(self.cluster.as_deref())?;
-        let nodes = match self.all_nodes {
-            true => {
-                let known = cluster.known().into_iter().filter(|node| cluster.connect(node).is_ok());
-                known.map(|node| node.name).collect()
-            }
-            false => self.nodes.clone(),
-        };
+        let nodes = if self.all_nodes { all(&cluster) } else { self.nodes.clone() };
         let session = session(plan)?;
         let is_kept = plan.keep.is_some() || plan.stays;
         let (stops, on_loss) = match self.on_lost {

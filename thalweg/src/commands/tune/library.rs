@@ -1,5 +1,7 @@
 //! `thalweg tune --library`: tunes a library in running processes, by the rules of a pack.
 
+pub(super) mod nodes;
+
 use std::cell::RefCell;
 use std::io::{BufWriter, Write};
 use std::path::PathBuf;
@@ -16,7 +18,7 @@ use thalweg_tune::noted;
 
 use super::decision_line;
 use crate::Terminal;
-use crate::commands::attach::{found, guard_command};
+use crate::commands::attach::guard_command;
 use crate::failure::Failure;
 use crate::output::Output;
 use crate::removed::Removed;
@@ -41,6 +43,8 @@ pub(super) struct OfLibrary {
     /// Write each window's measures to this file, for `thalweg pack try`.
     #[arg(long, value_name = "FILE", requires = "library", help_heading = "Libraries")]
     record: Option<PathBuf>,
+    #[command(flatten)]
+    nodes: nodes::OfNodes,
 }
 
 /// Starts hosts that join a virtual machine of PVM, until the tuner that made this process has ended.
@@ -70,6 +74,10 @@ impl OfLibrary {
 
 /// The pack with this name, or in this file.
 pub(crate) fn pack(name: &str) -> Result<Pack, Failure> {
+    pack_and_text(name).map(|(pack, _)| pack)
+}
+
+fn pack_and_text(name: &str) -> Result<(Pack, String), Failure> {
     let is_file = name.contains('/') || name.ends_with(".toml");
     let text = if is_file {
         std::fs::read_to_string(name)
@@ -77,16 +85,17 @@ pub(crate) fn pack(name: &str) -> Result<Pack, Failure> {
     } else {
         ours(name).map_err(Failure::Usage)?.to_owned()
     };
-    read(name, &text).map_err(|bad| {
+    let pack = read(name, &text).map_err(|bad| {
         let shown: Vec<String> =
             bad.problems.iter().map(|problem| problem.render(&bad.file, &bad.text)).collect();
         Failure::Usage(shown.join("\n"))
-    })
+    })?;
+    Ok((pack, text))
 }
 
 pub(super) fn main(arguments: &super::Arguments, terminal: Terminal) -> Result<(), Failure> {
     let about = &arguments.library;
-    let pack = pack(about.library.as_deref().unwrap_or_default())?;
+    let (pack, text) = pack_and_text(about.library.as_deref().unwrap_or_default())?;
     for name in &about.forbid {
         if !pack.points.iter().any(|point| point.setting == *name) {
             let names: Vec<&str> = pack.points.iter().map(|point| point.setting.as_str()).collect();
@@ -96,8 +105,8 @@ pub(super) fn main(arguments: &super::Arguments, terminal: Terminal) -> Result<(
             )));
         }
     }
-    let processes = arguments.space.as_deref().unwrap_or("").split(',').filter(|name| !name.is_empty());
-    let processes = processes.map(found).collect::<Result<Vec<i32>, _>>()?;
+    let given = arguments.space.as_deref().unwrap_or("");
+    let (processes, halves) = about.nodes.processes(given, &text, about.lease)?;
     let stopped = Arc::new(AtomicBool::new(false));
     for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM, signal_hook::consts::SIGHUP] {
         let register = signal_hook::flag::register(signal, Arc::clone(&stopped));
@@ -134,12 +143,13 @@ pub(super) fn main(arguments: &super::Arguments, terminal: Terminal) -> Result<(
         LibraryProgress::Attached(pid) => print_stderr!("attached to process {pid}"),
         LibraryProgress::Noted(text) => print_stderr!("{text}"),
         LibraryProgress::Refused(pid, why) => print_stderr!("process {pid}: {why}"),
-        LibraryProgress::Window(pid, at, fields) => {
+        LibraryProgress::Window(name, at, fields) => {
             if let Some(file) = &mut record {
                 let known = fields.iter().filter(|(_, value)| value.is_finite());
                 let values: serde_json::Map<String, serde_json::Value> =
                     known.map(|(name, value)| ((*name).to_owned(), (*value).into())).collect();
-                let line = serde_json::json!({ "process": pid, "at_s": at, "values": values });
+                let process = name.parse::<i32>().map_or_else(|_| (*name).into(), serde_json::Value::from);
+                let line = serde_json::json!({ "process": process, "at_s": at, "values": values });
                 let _ = writeln!(file, "{line}");
             }
         }
@@ -147,6 +157,7 @@ pub(super) fn main(arguments: &super::Arguments, terminal: Terminal) -> Result<(
     let library = Library {
         pack: &pack,
         processes,
+        halves,
         keep: about.keep,
         advise: arguments.advise,
         lasts: arguments.lasts,

@@ -1,34 +1,49 @@
 //! Gatekeepers: helper processes by which something has to pass that does not go together with a change of the
 //! tuner. Before a gatekeeper lets it pass, the tuner takes the change back in all processes.
 
-use std::io::Write;
-use std::os::unix::process::CommandExt;
-use std::process::{Child, ChildStdin, Stdio};
 use std::time::{Duration, Instant};
 
 use thalweg_pack::{Action, Change};
 
 use super::{LibraryProgress, Session};
 use crate::control::What;
+use crate::library::far::FarHalf;
+use crate::library::gate::GateProcess;
 use crate::library::hoster;
-use crate::library::lines::{Lines, Next};
+use crate::library::member::Kind;
 
 /// How long to wait until no message is left that was begun with the value that was taken back.
 const BEGUN: Duration = Duration::from_millis(500);
 /// How long the tuner tries to take a change back while something waits at a gate.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// How long to wait for a gatekeeper's end.
-const END: Duration = Duration::from_secs(2);
 const LOOK_EVERY: Duration = Duration::from_millis(5);
 
 /// A gatekeeper of some of the processes.
-pub(super) struct Gate {
-    /// The process that has this gatekeeper and no other, such as PVM's daemon.
-    of: i32,
-    child: Child,
-    orders: Option<ChildStdin>,
-    lines: Lines,
+pub(super) struct Gate<'l> {
+    keeper: Keeper<'l>,
     state: State,
+}
+
+/// A gatekeeper on this machine, or the one of the process with this number on a node.
+enum Keeper<'l> {
+    Here(GateProcess),
+    Far(&'l FarHalf, i32),
+}
+
+impl Keeper<'_> {
+    fn next(&mut self) -> Option<String> {
+        match self {
+            Keeper::Here(process) => process.next(),
+            Keeper::Far(half, of) => half.line_of_gate(*of),
+        }
+    }
+
+    fn order(&mut self, order: &str) {
+        match self {
+            Keeper::Here(process) => process.order(order),
+            Keeper::Far(half, of) => half.order_gate(*of, order),
+        }
+    }
 }
 
 /// What a gatekeeper lets the tuner do.
@@ -42,27 +57,14 @@ enum State {
     Gone(String),
 }
 
-impl Drop for Gate {
-    fn drop(&mut self) {
-        // The gatekeeper ends now. A killed tuner leaves out this line, and the gatekeeper waits for the guards.
-        if let Some(mut orders) = self.orders.take() {
-            let _ = writeln!(orders, "{}", hoster::LEAVE);
-        }
-        let begin = Instant::now();
-        while begin.elapsed() < END && matches!(self.child.try_wait(), Ok(None)) {
-            std::thread::sleep(LOOK_EVERY);
-        }
-    }
-}
-
 /// The way of a process to its gatekeeper.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(in crate::library) enum Way {
     /// The process needs none.
     #[default]
     Free,
-    /// The gatekeeper of this process.
-    By(i32),
+    /// The gatekeeper with this index.
+    By(usize),
     /// There is none, for this reason.
     None(String),
 }
@@ -84,21 +86,29 @@ impl Session<'_, '_> {
         };
     }
 
-    fn gate_of(&mut self, target: usize) -> Result<i32, String> {
-        let target = &self.targets[target];
-        let of = hoster::daemon_of(target.pid)?;
-        if self.gates.iter().any(|gate| gate.of == of) {
-            return Ok(of);
-        }
-        let command = (self.library.helper)().ok_or("this tuner has no helper that starts hosts")?;
-        let mut command = hoster::command(command, target.pid, of, target.library());
-        // Ctrl-C must not reach the gatekeeper, which ends after the tuner.
-        command.process_group(0).stdin(Stdio::piped()).stdout(Stdio::piped());
-        let mut child = command.spawn().map_err(|error| format!("the helper cannot be started: {error}"))?;
-        let (orders, output) = (child.stdin.take(), child.stdout.take());
-        let lines = Lines::of(Box::new(output.ok_or("the helper has no output")?));
-        self.gates.push(Gate { of, child, orders, lines, state: State::Closed });
-        Ok(of)
+    /// The index of the gatekeeper of the target with this index.
+    fn gate_of(&mut self, target: usize) -> Result<usize, String> {
+        let is_far = |gate: &Gate<'_>, of: i32, half: &FarHalf| matches!(&gate.keeper, Keeper::Far(known, it) if std::ptr::eq(*known, half) && *it == of);
+        let (known, keeper) = match &self.targets[target].kind {
+            Kind::Here(target) => {
+                let of = hoster::daemon_of(target.pid)?;
+                let is_it =
+                    |gate: &Gate<'_>| matches!(&gate.keeper, Keeper::Here(process) if process.of == of);
+                match self.gates.iter().position(is_it) {
+                    Some(known) => return Ok(known),
+                    None => (None, Keeper::Here(GateProcess::start(target, of, (self.library.helper)())?)),
+                }
+            }
+            Kind::Far(far) => {
+                let of = far.gate()?;
+                let known = self.gates.iter().position(|gate| is_far(gate, of, far.half));
+                (known, Keeper::Far(far.half, of))
+            }
+        };
+        Ok(known.unwrap_or_else(|| {
+            self.gates.push(Gate { keeper, state: State::Closed });
+            self.gates.len() - 1
+        }))
     }
 
     /// Whether an action of this kind can be done in the target with this index now: `Err` with the reason if
@@ -108,7 +118,7 @@ impl Session<'_, '_> {
             _ if action.gatekeeper.is_none() || self.library.advise => Ok(true),
             Way::Free => Ok(true),
             Way::None(why) => Err(why.clone()),
-            Way::By(of) => match self.gates.iter().find(|gate| gate.of == *of).map(|gate| &gate.state) {
+            Way::By(gate) => match self.gates.get(*gate).map(|gate| &gate.state) {
                 Some(State::Kept) => Ok(true),
                 Some(State::Closed) | None => Ok(false),
                 Some(State::Gone(why)) => Err(why.clone()),
@@ -119,15 +129,7 @@ impl Session<'_, '_> {
     /// Does what the gatekeepers ask for.
     pub(super) fn see_gates(&mut self) {
         for gate in 0..self.gates.len() {
-            loop {
-                let line = match self.gates[gate].lines.next(Duration::ZERO) {
-                    Next::Line(line) => line,
-                    Next::Nothing => break,
-                    Next::End => {
-                        self.gate_has_gone(gate, "the helper that starts hosts has ended");
-                        break;
-                    }
-                };
+            while let Some(line) = self.gates[gate].keeper.next() {
                 let (word, rest) = line.split_once(' ').unwrap_or((&line, ""));
                 match word {
                     hoster::READY => self.gates[gate].state = State::Kept,
@@ -139,6 +141,7 @@ impl Session<'_, '_> {
                     }
                     hoster::NOTE => (self.report)(&LibraryProgress::Noted(rest)),
                     hoster::REFUSED => self.gate_has_gone(gate, rest),
+                    hoster::ENDED => self.gate_has_gone(gate, "the helper that starts hosts has ended"),
                     _ => {}
                 }
             }
@@ -158,11 +161,8 @@ impl Session<'_, '_> {
         self.gates[gate].state = State::Closed;
         let why = format!("hosts of another architecture join: {what}");
         // If a change cannot be taken back, nothing passes: the gatekeeper refuses it after a while.
-        if self.take_back_guarded(&why)
-            && let Some(orders) = &mut self.gates[gate].orders
-        {
-            // A gatekeeper that has gone is noticed by the end of its lines.
-            let _ = writeln!(orders, "{}", hoster::ADMIT);
+        if self.take_back_guarded(&why) {
+            self.gates[gate].keeper.order(hoster::ADMIT);
         }
         // What the program does now is not comparable with what it did before.
         self.end_trial(&why);
@@ -205,10 +205,10 @@ impl Session<'_, '_> {
                 let _ = self.targets[number].undo(self.library.pack, point);
             }
             let mut left = self.targets.iter().filter(|target| target.is_alive() && target.is_changed(point));
-            let Some(pid) = left.next().map(|target| target.pid) else { break };
+            let Some(name) = left.next().map(|target| target.name.clone()) else { break };
             if begin.elapsed() > PATIENCE {
                 let why = format!("{} cannot be put back", self.library.pack.points[point].setting);
-                (self.report)(&LibraryProgress::Refused(pid, &why));
+                (self.report)(&LibraryProgress::Refused(&name, &why));
                 return false;
             }
             std::thread::sleep(LOOK_EVERY);

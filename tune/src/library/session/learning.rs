@@ -2,7 +2,7 @@
 
 use super::Session;
 use super::running::Candidate;
-use crate::library::target::Target;
+use crate::library::member::Member;
 
 /// How far a model's weight follows the last trial.
 const STEP: f64 = 0.3;
@@ -31,7 +31,7 @@ impl Session<'_, '_> {
     }
 
     /// A reason with the coefficients that were fitted, if there are any.
-    pub(super) fn with_fitted(&self, why: &str, target: Option<&Target>) -> String {
+    pub(super) fn with_fitted(&self, why: &str, target: Option<&Member<'_>>) -> String {
         let fitted = target.map_or(String::new(), |target| self.fits.fitted(self.library.pack, &target.row));
         if fitted.is_empty() { why.to_owned() } else { format!("{why} Fitted: {fitted}.") }
     }

@@ -1,6 +1,6 @@
 //! A candidate, and its trial, which goes on when processes end that do little of the work.
 
-use crate::library::target::Target;
+use crate::library::member::Member;
 use crate::library::trial::Trial;
 
 /// An action with the values that it would set in each process.
@@ -21,7 +21,7 @@ pub(super) struct Running {
     pub(super) candidate: Candidate,
     pub(super) trial: Trial,
     /// The processes that were there when the trial began. The progress of no others is compared.
-    pub(super) members: Vec<i32>,
+    pub(super) members: Vec<String>,
     /// For each member, and in it for each mean of the values kept of calls, the least and the greatest value
     /// in the windows before the trial.
     pub(super) signature: Vec<(f64, f64)>,
@@ -31,8 +31,9 @@ pub(super) struct Running {
 
 impl Running {
     /// The trial without the targets that have ended.
-    pub(super) fn without(mut self, targets: &[Target], is_alive: &[bool]) -> Running {
-        let lives = |pid: &i32| targets.iter().zip(is_alive).any(|(of, lives)| of.pid == *pid && *lives);
+    pub(super) fn without(mut self, targets: &[Member<'_>], is_alive: &[bool]) -> Running {
+        let lives =
+            |name: &String| targets.iter().zip(is_alive).any(|(of, lives)| of.name == *name && *lives);
         let members: Vec<bool> = self.members.iter().map(lives).collect();
         self.signature = of_living(&self.signature, &members, members.len());
         self.members.retain(lives);
