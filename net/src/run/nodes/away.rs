@@ -134,7 +134,9 @@ impl PartSender {
 
     fn lose(&self, way: &mut Way, why: String) {
         *way = None;
-        self.under_way.lose(format!("node {} is lost: {why}", self.elsewhere.name(self.node)));
+        // A link whose node is known to be lost already says so itself.
+        let lost = format!("node {} is lost: ", self.elsewhere.name(self.node));
+        self.under_way.lose(if why.starts_with(&lost) { why } else { lost + &why });
     }
 
     fn send(&mut self, blocking: &mut Blocking, way: &mut Way, mut record: Record) {
