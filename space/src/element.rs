@@ -516,7 +516,7 @@ impl<M: Memory> Ring<M> {
                 next_look = waited + LOOK_FOR_READER;
             }
             std::thread::sleep(pause);
-            pause = (start.elapsed() / 4).clamp(SLEEP_MIN, SLEEP_MAX);
+            pause = ((waited + pause) / 4).clamp(SLEEP_MIN, SLEEP_MAX);
         }
     }
 

@@ -1,6 +1,6 @@
 //! Damaged conversations with the real ends of links. Each begins as a valid conversation, and
-//! its frames are then damaged: bits and fields are changed, frames are cut, doubled, left out, exchanged, or frames of other
-//! kinds put between them. Whatever comes, an end must not panic, hang, or take more memory than its limits
+//! its frames are then damaged: bits and fields are changed, frames are cut, doubled, left out, exchanged, or
+//! frames of other kinds put between them. Whatever comes, an end must not panic, hang, or take more memory than its limits
 //! say; and where the bytes of the stream were not changed, it must pass on the sent messages in their order,
 //! or fewer.
 //!

@@ -186,21 +186,12 @@ struct Knock {
 }
 
 impl Secured {
-    pub(super) fn new(mut session: Connection, stream: TcpStream) -> io::Result<Secured> {
-        session.set_buffer_limit(Some(BUFFER_BYTES));
-        let ahead = vec![0; AHEAD_BYTES].into();
-        let mut secured = Secured { session, stream, ahead, held: 0..0, knock: None };
-        secured.settle()?;
-        Ok(secured)
+    pub(super) fn new(session: Connection, stream: TcpStream) -> io::Result<Secured> {
+        Secured::begin(session, stream, None)
     }
 
     /// The end that connects, and that knows the secret of the other end's door.
-    pub(super) fn knocking(
-        mut session: Connection,
-        stream: TcpStream,
-        secret: &Secret,
-    ) -> io::Result<Secured> {
-        session.set_buffer_limit(Some(BUFFER_BYTES));
+    pub(super) fn knocking(session: Connection, stream: TcpStream, secret: &Secret) -> io::Result<Secured> {
         let knock = Knock {
             secret: *secret,
             challenge: [0; size_of::<Challenge>()],
@@ -208,8 +199,13 @@ impl Secured {
             written: 0,
             first: KNOCK.to_vec(),
         };
+        Secured::begin(session, stream, Some(knock))
+    }
+
+    fn begin(mut session: Connection, stream: TcpStream, knock: Option<Knock>) -> io::Result<Secured> {
+        session.set_buffer_limit(Some(BUFFER_BYTES));
         let ahead = vec![0; AHEAD_BYTES].into();
-        let mut secured = Secured { session, stream, ahead, held: 0..0, knock: Some(knock) };
+        let mut secured = Secured { session, stream, ahead, held: 0..0, knock };
         secured.settle()?;
         Ok(secured)
     }

@@ -134,7 +134,7 @@ impl PartSender {
 
     fn lose(&self, way: &mut Way, why: String) {
         *way = None;
-        // A link whose node is known to be lost already says so itself.
+        // The reason names the node already if the fabric knew that the node is lost.
         let lost = format!("node {} is lost: ", self.elsewhere.name(self.node));
         self.under_way.lose(if why.starts_with(&lost) { why } else { lost + &why });
     }
