@@ -372,6 +372,7 @@ fn packs_are_checked_and_tried_without_a_target() {
         "{}",
         printed(&checked)
     );
+    assert!(!printed(&checked).contains("error: error"), "{}", printed(&checked));
     assert!(printed(&thalweg(&["pack", "check", "pvn"])).contains("did you mean `pvm`?"));
     let window = r#"{"process":7,"at_s":0.5,"values":{"malloc.calls":1000,"malloc.rate":9000,"malloc.size.p99":1e6,"malloc.size.sum":1e9,"window.lasted":1,"malloc.trim_threshold":131072,"process.memory":1e7}}"#;
     std::fs::write(file("seen.jsonl"), window).expect("a file");

@@ -88,7 +88,9 @@ fn pack_and_text(name: &str) -> Result<(Pack, String), Failure> {
     let pack = read(name, &text).map_err(|bad| {
         let shown: Vec<String> =
             bad.problems.iter().map(|problem| problem.render(&bad.file, &bad.text)).collect();
-        Failure::Usage(shown.join("\n"))
+        // Each mistake begins with the word that a failure is printed with, too.
+        let shown = shown.join("\n");
+        Failure::Usage(shown.strip_prefix("error: ").unwrap_or(&shown).to_owned())
     })?;
     Ok((pack, text))
 }
