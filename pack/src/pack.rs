@@ -188,7 +188,7 @@ impl Pack {
     /// All mistakes, in the order of the text.
     pub fn read(text: &str, fields: &Schema) -> Result<Pack, Vec<Problem>> {
         let (file, table) = File::parse(text);
-        let reader = Reader { file: &file, schema: fields.clone() };
+        let reader = Reader { file: &file, schema: fields.clone(), broken: Vec::new() };
         let pack = reader.pack(Table::new(&file, table.get_ref(), 0..0, "a pack"));
         match pack {
             Some(pack) if file.is_right() => Ok(pack),
@@ -253,6 +253,9 @@ impl<V: Values> Values for Measured<'_, V> {
 struct Reader<'f, 't> {
     file: &'f File<'t>,
     schema: Schema,
+    /// The parts that are named and have mistakes, each by its kind and name; a mistake is reported once, so a
+    /// reference to such a part is no further mistake.
+    broken: Vec<(&'static str, String)>,
 }
 
 impl Reader<'_, '_> {
@@ -591,8 +594,11 @@ impl Reader<'_, '_> {
                 _ => false,
             };
             if !fits {
-                let message = "the coefficient times this is not of the same kind as the fit's `is`";
-                self.file.wrong(Problem::new(text.span.clone(), message).help("give the term's `unit`"));
+                self.file.wrong(misfit(
+                    &text,
+                    &unit_name,
+                    [Type::Number(unit.dimension), times.of(), is.of()],
+                ));
             }
             let [min, start, max] = numbers.map(|number| number * unit.factor);
             let (factor, bounds) = (unit.factor, min..max);
@@ -618,7 +624,12 @@ impl Reader<'_, '_> {
         let when = table.required("when");
         let when = when.and_then(|text| self.checked(Expression::condition(&text.text, &self.schema), &text));
         table.finish();
-        Some(Condition { name: name?.text, when: when?, says: says?.text })
+        let name = name?.text;
+        let read = when.zip(says);
+        if read.is_none() {
+            self.broken.push(("condition", name.clone()));
+        }
+        read.map(|(when, says)| Condition { name, when, says: says.text })
     }
 
     fn model(&mut self, table: Table<'_, '_>) -> Option<Model> {
@@ -626,7 +637,11 @@ impl Reader<'_, '_> {
         let is = self.expression(&table, "is").map(|(expression, _)| expression);
         self.fits(&table, is.as_ref());
         table.finish();
-        Some(Model { name: name?.text, is: is? })
+        let name = name?.text;
+        if is.is_none() {
+            self.broken.push(("model", name.clone()));
+        }
+        is.map(|is| Model { name, is })
     }
 
     fn point(&mut self, table: Table<'_, '_>) -> Option<Point> {
@@ -700,7 +715,8 @@ impl Reader<'_, '_> {
     fn named<'n>(&self, what: &str, name: &Text, names: impl Iterator<Item = &'n str>) -> Option<usize> {
         let names: Vec<&str> = names.collect();
         let found = names.iter().position(|known| *known == name.text);
-        if found.is_none() {
+        let is_broken = || self.broken.iter().any(|(kind, broken)| *kind == what && *broken == name.text);
+        if found.is_none() && !is_broken() {
             let problem = Problem::new(name.span.clone(), format!("there is no {what} `{}`", name.text));
             self.file.wrong(match nearest(&name.text, names.iter().copied()) {
                 Some(near) => problem.help(format!("did you mean `{near}`?")),
@@ -721,6 +737,22 @@ struct Coefficient {
     field: usize,
     /// The least value, the start value and the greatest value in that unit.
     numbers: [f64; 3],
+}
+
+/// The problem of a term whose product with the coefficient is not of the kind of the fit's quantity. `of` are
+/// the kinds of the coefficient, of the term's quantity, and of the fit's.
+fn misfit(text: &Text, unit: &str, [coefficient, times, is]: [Type; 3]) -> Problem {
+    let message = format!(
+        "the coefficient ({coefficient}) times this ({times}) is not of the kind of the fit's `is` ({is})"
+    );
+    let help = match unit {
+        "" => "give the term's `unit`".to_owned(),
+        unit => format!(
+            "the term's `unit` is `{unit}`; a quantity that a probe keeps has a unit only if one is written, as in \
+             `argument 2 in B`"
+        ),
+    };
+    Problem::new(text.span.clone(), message).help(help)
 }
 
 /// The word that an argument names.

@@ -1,5 +1,7 @@
 //! The names that an expression may use.
 
+use std::fmt;
+
 use crate::unit::{Dimension, Unit};
 
 /// The type of a name.
@@ -11,6 +13,16 @@ pub enum Type {
     Truth,
     /// A text.
     Text,
+}
+
+impl fmt::Display for Type {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Type::Number(dimension) => dimension.fmt(f),
+            Type::Truth => f.write_str("a truth value"),
+            Type::Text => f.write_str("a text"),
+        }
+    }
 }
 
 #[derive(Clone, Debug)]

@@ -201,7 +201,14 @@ fn mistakes_in_fits_have_their_places() {
         let found = problems.iter().any(|problem| problem.render("pack", &text).contains(expected));
         assert!(found, "{to}: {problems:?}");
     };
-    check("unit = \"us\"", "unit = \"B\"", "not of the same kind");
+    check(
+        "unit = \"us\"",
+        "unit = \"B\"",
+        "the coefficient (a size) times this (a plain number) is not of the kind",
+    );
+    check("unit = \"us\"\n", "", "give the term's `unit`");
+    // A size that is kept without a unit is a plain number.
+    check("times = \"message\"", "times = \"size\"", "`argument 2 in B`");
     check("start = 50\n", "start = 5000\n", "between `min` and `max`");
     check("start = 50\n", "", "a term needs `start`");
     check("min = 0.5", "min = -0.5", "not negative");
@@ -213,4 +220,30 @@ fn mistakes_in_fits_have_their_places() {
         PACK.split("[[fit.term]]").next().expect("a part").to_owned() + "[[measure]]\nname=\"m\"\nis=\"1\"\n";
     let problems = Pack::read(&without, &schema()).expect_err("it has no terms");
     assert!(problems.iter().any(|problem| problem.message.contains("1 to 4 terms")), "{problems:?}");
+}
+
+#[test]
+fn a_mistake_is_reported_once() {
+    const ACTION: &str = r#"
+[[condition]]
+name = "many"
+when = "piece"
+says = "There are many."
+
+[[model]]
+name = "faster"
+is = "piece / oops"
+
+[[action]]
+on = "many"
+set = "route"
+to = "2"
+gain = "faster"
+"#;
+    let problems = Pack::read(&(PACK.to_owned() + ACTION), &schema()).expect_err("two mistakes");
+    assert_eq!(problems.len(), 2, "{problems:?}");
+    assert!(
+        problems.iter().all(|problem| !problem.message.contains("there is no condition")),
+        "{problems:?}"
+    );
 }

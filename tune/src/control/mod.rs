@@ -12,7 +12,8 @@
 //!
 //! **Bounds.** The cost of trials is counted as the part of the flow that was missing while the new values
 //! were in force; a trial begins only while that cost is below half a second and 1 % of the time so far
-//! ([`Policy`]). One trial costs at most its own time, so the flow over a whole run is at least `1 − 1 % −
+//! ([`Policy`]). If the goal is not throughput, the part by which its measure was worse counts as well, such as a
+//! latency that is twice as long for a second as a second. One trial costs at most its own time, so the flow over a whole run is at least `1 − 1 % −
 //! (0.5 s + one trial) / time` of what it would have been without the tuner, provided that the former value
 //! brings back the former rate (a run with hysteresis may stay slower than it was). The inverse of a kept
 //! action counts as failed, so two values never alternate. Mappings have many values, so only the mapping
@@ -114,7 +115,13 @@ struct Trial {
     lingers: usize,
     /// Whether the last window with the former values was far from those before the trial.
     has_strayed: bool,
+    /// For a goal that keeps the rate: by which part of itself the measure was worse while the new values were in
+    /// force, such as the latency longer, times that time in seconds.
+    excess: f64,
 }
+
+/// The largest part by which the measure of one pair counts as worse.
+const EXCESS_MAX: f64 = 20.0;
 
 /// The longest time, in windows, for which new values may have an effect after the former ones came back: work
 /// that the new values let in is still done.
@@ -393,6 +400,7 @@ impl Controller {
             unknown: 0,
             lingers: 0,
             has_strayed: false,
+            excess: 0.0,
         });
         Order::Try(action)
     }
@@ -510,8 +518,14 @@ impl Controller {
         let (former, new) = if trial.is_on { (other, score) } else { (score, other) };
         let (former_rate, new_rate) =
             if trial.is_on { (other_rate, seen.rate) } else { (seen.rate, other_rate) };
-        let lost = if self.goal.keeps_the_rate() { 1.0 - new_rate / former_rate } else { 1.0 - new / former };
-        self.cost += lost.max(0.0) * seen.lasted * (2 + self.policy.settle) as f64;
+        let worse = 1.0 - new / former;
+        let slower = if self.goal.keeps_the_rate() { 1.0 - new_rate / former_rate } else { worse };
+        let in_force = seen.lasted * (2 + self.policy.settle) as f64;
+        self.cost += slower.max(0.0) * in_force;
+        if self.goal.keeps_the_rate() {
+            trial.excess += (former / new - 1.0).min(EXCESS_MAX) * in_force;
+        }
+        let lost = worse.max(slower);
         trial.scores.add(former, new);
         if former_rate > 0.0 && new_rate > 0.0 {
             trial.rates.add(former_rate, new_rate);
@@ -579,7 +593,8 @@ impl Controller {
     }
 
     fn keep(&mut self, trial: Trial, gain: Gain) -> Order {
-        let Trial { candidate, scores, .. } = trial;
+        let Trial { candidate, scores, excess, .. } = trial;
+        self.cost += excess.max(0.0);
         self.learn(&candidate, gain.mean);
         let action = candidate.action.clone();
         self.watch = Some(Watch { action: action.clone(), former: scores.former(), scores: Vec::new() });
@@ -600,7 +615,8 @@ impl Controller {
     }
 
     fn take_back(&mut self, trial: Trial, why: String) -> Order {
-        let Trial { candidate, scores, .. } = trial;
+        let Trial { candidate, scores, excess, .. } = trial;
+        self.cost += excess.max(0.0);
         let gain = scores.gain();
         if let Some(gain) = gain {
             self.learn(&candidate, gain.mean.min(0.0));
@@ -622,6 +638,7 @@ impl Controller {
         } else {
             self.fail(&key);
         }
+        self.cost += trial.excess.max(0.0);
         self.undo(trial.candidate, None, "the run changed meanwhile".to_owned())
     }
 

@@ -427,6 +427,36 @@ fn a_goal_that_cannot_be_measured_is_recorded_once() {
 }
 
 #[test]
+fn trials_that_make_messages_late_are_few() {
+    // The other value makes the latency six times as long, and the regime changes every four seconds, so that what
+    // failed may be tried again.
+    let mut controller = Controller::new(Goal::Latency, Vec::new(), Policy::default(), 0);
+    let candidate = || Candidate {
+        action: Action::set("x".to_owned(), 0, 1),
+        model: "one".to_owned(),
+        gain: 0.4,
+        why: String::new(),
+    };
+    let (mut is_on, mut late, mut trials, count) = (false, 0.0, 0, 400);
+    for n in 0..count {
+        let regime = if n / 20 % 2 == 0 { 1.0 } else { 1.5 };
+        let latency = 1e-3 * regime * if is_on { 6.0 } else { 1.0 };
+        late += if is_on { 5.0 } else { 0.0 };
+        let seen = Seen { rate: 1e4, latency, ..Seen::nothing((n + 1) as f64 * WINDOW, WINDOW) };
+        match controller.step(&seen, || if is_on { Vec::new() } else { vec![candidate()] }) {
+            Order::Wait => {}
+            Order::Try(_) => (is_on, trials) = (true, trials + 1),
+            Order::Keep(_) => panic!("it gains nothing"),
+            Order::Former(_) | Order::Undo(_) => is_on = false,
+        }
+    }
+    // One trial lasts two windows, with the one that settles, because it is worse at once.
+    assert!((1..=3).contains(&trials), "{trials}");
+    assert!(late / f64::from(count) < 0.1, "{late} windows more of {count}");
+    assert!(controller.cost() > 0.5, "{}", controller.cost());
+}
+
+#[test]
 fn a_trial_that_the_run_interrupted_is_repeated_soon() {
     // In the plant's sixth window, in the first trial, the rate with the former value doubles; the other value
     // gains 40 % throughout.

@@ -22,7 +22,7 @@ const AREA: &str = "network";
 const GAIN: f64 = 0.05;
 
 /// The measures of a run, by the names that rules use.
-const FIELDS: [(&str, &str); 20] = [
+const FIELDS: [(&str, &str); 21] = [
     ("run.rate", "/s"),
     ("run.workers", ""),
     ("run.machine_processors", ""),
@@ -42,6 +42,7 @@ const FIELDS: [(&str, &str); 20] = [
     ("stream.capacity", ""),
     ("goal.keeps_rate", ""),
     ("goal.processor", ""),
+    ("goal.latency", ""),
     ("exec.workers_max", ""),
 ];
 
@@ -231,6 +232,7 @@ fn figures(window: &Window, rate: f64, goal: Goal, settings: &[SettingView], mac
         window.streams.iter().map(|stream| stream.capacity as f64).fold(f64::INFINITY, f64::min),
         truth(goal.keeps_the_rate()),
         truth(goal == Goal::Processor),
+        truth(goal == Goal::Latency),
         workers_max.map_or(f64::NAN, |setting| setting.max as f64),
     ]
 }

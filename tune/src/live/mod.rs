@@ -4,6 +4,7 @@ mod claim;
 mod hands;
 mod log;
 mod messages;
+mod nearness;
 mod placing;
 mod sample;
 mod untuned;
@@ -377,7 +378,11 @@ impl Tuner<'_> {
         self.whole.see(&window, trial.is_some(), are_free, &by_run);
         let propose = || {
             let around = Around { processors: machine, pinned: &|task| pinned.contains(&task) };
-            let mapping = (goal == Goal::Throughput).then(|| placing::propose(&window, &around)).flatten();
+            let mapping = match goal {
+                Goal::Throughput => placing::propose(&window, &around),
+                Goal::Latency => nearness::propose(&window, &around),
+                Goal::Processor | Goal::Memory => None,
+            };
             let limited = goal.keeps_the_rate() || placing::is_network_limited(&window);
             let rules = limited.then(|| rules.propose(&window, seen.rate, goal, settings, machine, progress));
             let placed = |candidate| match goal {

@@ -148,17 +148,17 @@ pub(super) fn with_places(
     }
 }
 
-fn is_on(worker: Option<u32>, workers: &HashMap<u64, u32>) -> bool {
+pub(super) fn is_on(worker: Option<u32>, workers: &HashMap<u64, u32>) -> bool {
     worker.is_some_and(|worker| workers.contains_key(&u64::from(worker)))
 }
 
 /// The present workers of the tasks, and of the placeholders for tasks that lived shorter than the window.
-fn present(window: &Window, workers: &HashMap<u64, u32>) -> Vec<u32> {
+pub(super) fn present(window: &Window, workers: &HashMap<u64, u32>) -> Vec<u32> {
     let places = window.tasks.iter().filter_map(|task| workers.get(&u64::from(task.worker?)).copied());
     places.chain(0..window.workers.len() as u32).collect()
 }
 
-fn problem(window: &Window, around: &Around<'_>, workers: &HashMap<u64, u32>) -> Problem {
+pub(super) fn problem(window: &Window, around: &Around<'_>, workers: &HashMap<u64, u32>) -> Problem {
     let tasks: Vec<_> = window.tasks.iter().filter(|task| is_on(task.worker, workers)).collect();
     let place = |worker: Option<u32>| workers[&u64::from(worker.unwrap_or_default())] as usize;
     // The time is relative to the time that the task's worker had, and so are the loads.
@@ -278,7 +278,7 @@ fn loads(problem: &Problem, places: &[u32]) -> String {
     shown.join(", ")
 }
 
-fn why(problem: &Problem, present: &[u32], places: &[u32]) -> String {
+pub(super) fn why(problem: &Problem, present: &[u32], places: &[u32]) -> String {
     let crossing = |places: &[u32]| {
         let crosses = |link: &&Link| places[link.from as usize] != places[link.to as usize];
         let (cut, all) = (
@@ -315,7 +315,7 @@ mod tests {
             ready: 0.0,
             reads: 1e4,
             writes: 1e4,
-            dispatches: 1e3,
+            dispatches: 1e4,
         };
         let mut tasks: Vec<TaskIn> = work.iter().enumerate().map(|(n, &busy)| on_worker(n, busy)).collect();
         let source =
@@ -383,8 +383,17 @@ mod tests {
         // is not in the network yet.
         let window = Window { made: 100.0, ..window };
         assert!((of(&window) - 0.005).abs() < 1e-9, "{}", of(&window));
-        let waiting = Window { held: 2.0, ..window };
-        assert!((of(&waiting) - 0.025).abs() < 1e-9, "{}", of(&waiting));
+        // What is in streams for a moment does not count, but what tasks that are ready have waiting.
+        let waiting = Window { held: 2.0, ..window.clone() };
+        assert!((of(&waiting) - 0.005).abs() < 1e-9, "{}", of(&waiting));
+        let mut waiting = window.clone();
+        waiting.tasks[1].ready = 1.5;
+        assert!((of(&waiting) - 0.02).abs() < 1e-9, "{}", of(&waiting));
+        // A task that takes five messages in a dispatch has three of them on average, one of which is the first.
+        waiting.tasks[1].dispatches = 2e3;
+        assert!((of(&waiting) - (0.3 + 3.0 * 1.7) / 100.0).abs() < 1e-9, "{}", of(&waiting));
+        let crowded = Window { held: 200.0, ..window };
+        assert!((of(&crowded) - 2.005).abs() < 1e-9, "{}", of(&crowded));
     }
 
     #[test]

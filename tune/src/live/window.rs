@@ -10,6 +10,10 @@ use crate::control::Seen;
 /// The least number of messages from which a window's rate is computed.
 const ENOUGH: f64 = 20.0;
 
+/// From so many messages in streams for each task on, the number at the end of a window says how many messages
+/// are in the network.
+const CROWDED: f64 = 4.0;
+
 /// What counts as the progress of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Progress {
@@ -75,6 +79,16 @@ pub struct TaskIn {
     pub writes: f64,
     /// Dispatches.
     pub dispatches: f64,
+}
+
+impl TaskIn {
+    /// The mean number of messages that the task works on, or that wait for it. Those that a dispatch takes
+    /// together arrived one after the other, so half of them are there on average beside the first.
+    fn messages(&self) -> f64 {
+        let together = self.reads / self.dispatches;
+        let together = if together > 1.0 { together } else { 1.0 };
+        (self.busy + self.ready + self.output_wait) * (1.0 + together) / 2.0
+    }
 }
 
 /// A stream in a window.
@@ -190,9 +204,9 @@ impl Window {
         Seen {
             rate,
             processors: self.processors,
-            // By Little's law the latency is the number of messages in the network, in streams and in tasks
-            // that work on them, divided by the rate at which they leave.
-            latency: (self.held + self.worked_on()) / rate,
+            // By Little's law the latency is the mean number of messages in the network divided by the rate at
+            // which they leave.
+            latency: self.messages() / rate,
             memory: self.memory,
             held: self.held,
             shift,
@@ -200,10 +214,19 @@ impl Window {
         }
     }
 
-    /// The mean number of messages that tasks work on at the same time. A source's message enters the network
-    /// only when the source has written it.
-    fn worked_on(&self) -> f64 {
-        self.tasks.iter().filter(|task| task.kind != "source").map(|task| task.busy).sum()
+    /// The mean number of messages in the network. A task that has messages is busy, ready, or waits for room,
+    /// and the times for which it does so are known exactly; the messages in streams are known for the end of
+    /// the window only, which says little while there are few. A source's message enters the network only when
+    /// the source has written it.
+    fn messages(&self) -> f64 {
+        let inside = || self.tasks.iter().filter(|task| task.kind != "source");
+        let by_tasks: f64 = inside().map(TaskIn::messages).sum();
+        let worked_on: f64 = inside().map(|task| task.busy).sum();
+        if self.held > CROWDED * (1.0 + inside().count() as f64) {
+            (self.held + worked_on).max(by_tasks)
+        } else {
+            by_tasks
+        }
     }
 
     /// The fraction of the work that each component does.

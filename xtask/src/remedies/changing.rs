@@ -123,9 +123,9 @@ pub(crate) fn changing() -> Result<()> {
     fs::create_dir_all(&folder)?;
     let bench = bench(&folder.join("changing"))?;
     println!(
-        "| what changes | phase | flow untouched, records/s | flow tuned | tuned by untouched | settled after | changes kept | reversed |"
+        "| what changes | phase | flow untouched, records/s | flow tuned | tuned by untouched | settled after | last change after | changes kept | reversed |"
     );
-    println!("|---|---|---|---|---|---|---|---|");
+    println!("|---|---|---|---|---|---|---|---|---|");
     let mut used = Vec::new();
     for (change, name, words) in CHANGES {
         let Ran { phases: untouched, .. } = run(&bench, change, false)?;
@@ -135,9 +135,11 @@ pub(crate) fn changing() -> Result<()> {
             let within = steps.iter().filter(|step| (phase.from..phase.to).contains(&step.at));
             let within: Vec<&Step> = within.collect();
             let kept = within.iter().filter(|step| step.kept).count();
-            let settled = phase.settled_after.map_or("–".to_owned(), |at| format!("{at:.1} s"));
+            let seconds = |at: Option<f64>| at.map_or("–".to_owned(), |at| format!("{at:.1} s"));
+            let settled = seconds(phase.settled_after);
+            let last_change = seconds(within.iter().map(|step| step.at - phase.from).reduce(f64::max));
             println!(
-                "| {name} | {}: {} | {:.0} | {:.0} | {:.2} | {settled} | {kept} | {} |",
+                "| {name} | {}: {} | {:.0} | {:.0} | {:.2} | {settled} | {last_change} | {kept} | {} |",
                 n + 1,
                 words[n % 2],
                 before.flow,

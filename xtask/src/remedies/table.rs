@@ -7,7 +7,7 @@ use super::generator::{CAUSES, Planted, planted};
 use super::journal::Journal;
 use super::remedy::{Remedy, remedies};
 use super::score::{Advice, Mark, WORTH, advice_of, mark, predicted};
-use super::{Gained, gains, is_disturbed, verdict};
+use super::{Gained, gains, is_disturbed, repetition, verdict};
 
 pub(super) const MODES: [&str; 2] = ["full", "metrics"];
 /// Predictions are compared with gains that were measured in several pairs, or with gains above this limit
@@ -227,7 +227,7 @@ fn advised_gain(advice: &Advice, gains: &BTreeMap<Remedy, Gained>) -> String {
 /// predicted) / (1 + measured) - 1.
 fn predictions(journal: &Journal, seeds: Range<u64>, failures: bool) {
     let (mut errors, mut covered, mut unpredicted, mut networks) = (Vec::new(), 0_u64, 0_u64, 0_u64);
-    let mut beyond_noise = Vec::new();
+    let (mut beyond_noise, mut tried_again, mut repetitions) = (Vec::new(), Vec::new(), Vec::new());
     let mut worst = Vec::new();
     for seed in seeds {
         let planted = planted(seed);
@@ -238,14 +238,17 @@ fn predictions(journal: &Journal, seeds: Range<u64>, failures: bool) {
         let predicted = predicted(&planted, what_if);
         unpredicted += u64::from(predicted.is_empty());
         let gains = gains(journal, seed, &planted);
+        repetitions.extend(gains.keys().filter_map(|&remedy| repetition(journal, seed, remedy)));
         for (remedy, [gain, least, most]) in predicted {
-            let Some(Gained { gain: measured, least: lower, most: upper, .. }) = gains.get(&remedy).copied()
+            let Some(Gained { gain: measured, least: lower, most: upper, again }) =
+                gains.get(&remedy).copied()
             else {
                 continue;
             };
             let error_to = |flow: f64| ((1.0 + gain) / (1.0 + flow) - 1.0).abs();
             let error = error_to(measured);
             errors.push(error);
+            tried_again.extend(again.then_some(error));
             beyond_noise.push(error_to(gain.clamp(lower, upper)));
             covered += u64::from((least - CLEAR..=most + CLEAR).contains(&measured));
             worst.push((
@@ -271,6 +274,15 @@ fn predictions(journal: &Journal, seeds: Range<u64>, failures: bool) {
         quantile(&mut beyond_noise, 0.5),
         quantile(&mut beyond_noise, 0.9),
         100.0 * covered as f64 / errors.len().max(1) as f64
+    );
+    println!(
+        "  of remedies that were tried in several pairs: {} predictions, median {:.1} %, p90 {:.1} %; two medians of three pairs of the same remedy differ by: median {:.1} %, p90 {:.1} % ({} remedies)",
+        tried_again.len(),
+        quantile(&mut tried_again, 0.5),
+        quantile(&mut tried_again, 0.9),
+        quantile(&mut repetitions, 0.5),
+        quantile(&mut repetitions, 0.9),
+        repetitions.len()
     );
     if failures {
         worst.sort_by(|a, b| b.0.total_cmp(&a.0));

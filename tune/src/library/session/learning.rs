@@ -30,10 +30,17 @@ impl Session<'_, '_> {
         format!("; the weight of {} is {now:.2} now", candidate.model)
     }
 
-    /// A reason with the coefficients that were fitted, if there are any.
+    /// A reason with the coefficients that were fitted, or that nothing is fitted yet, in a pack that has
+    /// coefficients.
     pub(super) fn with_fitted(&self, why: &str, target: Option<&Member<'_>>) -> String {
-        let fitted = target.map_or(String::new(), |target| self.fits.fitted(self.library.pack, &target.row));
-        if fitted.is_empty() { why.to_owned() } else { format!("{why} Fitted: {fitted}.") }
+        let pack = self.library.pack;
+        let Some(target) = target.filter(|_| !pack.fits.is_empty()) else { return why.to_owned() };
+        match self.fits.fitted(pack, &target.row) {
+            none if none.is_empty() => {
+                format!("{why} Nothing is fitted yet: the coefficients are the pack's start values.")
+            }
+            fitted => format!("{why} Fitted: {fitted}."),
+        }
     }
 }
 
