@@ -68,7 +68,8 @@ impl Store {
     pub(crate) fn find(&self, hash: &str) -> Option<PathBuf> {
         unhex::<32>(hash)?;
         let files = std::fs::read_dir(self.folder.join(hash)).ok()?.flatten();
-        files.map(|file| file.path()).find(|path| self.is_whole(path, hash))
+        let mut files = files.filter(|file| !is_copy(file)).map(|file| file.path());
+        files.find(|path| self.is_whole(path, hash))
     }
 
     fn is_whole(&self, path: &Path, hash: &str) -> bool {
@@ -137,6 +138,11 @@ impl Drop for Receiving {
     }
 }
 
+/// Whether this file is a copy that a process makes beside the library while it loads it, and removes soon.
+fn is_copy(file: &std::fs::DirEntry) -> bool {
+    file.file_name().as_encoded_bytes().starts_with(b".thalweg-")
+}
+
 /// Whether this file was begun by a node that ended before the library was complete.
 fn is_abandoned(file: &std::fs::DirEntry) -> bool {
     let age = |file: Metadata| SystemTime::now().duration_since(file.modified().ok()?).ok();
@@ -202,6 +208,19 @@ mod tests {
         assert_eq!(kept(&store, folder.path(), b"water").1, path);
         std::fs::write(&path, b"").unwrap();
         assert_eq!(Store::open(place).unwrap().find(&hash), None, "a node that starts finds it");
+    }
+
+    #[test]
+    fn a_copy_that_a_process_loads_is_not_taken_for_the_library() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::open(folder.path().join("libraries")).unwrap();
+        let (hash, path) = kept(&store, folder.path(), b"water");
+        let beside = |name: &str| path.with_file_name(name);
+        let (whole, begun) = (beside(".thalweg-1-2-libwater.so"), beside(".thalweg-1-3-libwater.so"));
+        std::fs::write(&begun, b"wat").unwrap();
+        std::fs::rename(&path, &whole).unwrap();
+        assert_eq!(store.find(&hash), None, "the copy may be gone when it is used");
+        assert!(whole.exists() && begun.exists(), "they belong to the processes that load them");
     }
 
     #[test]
