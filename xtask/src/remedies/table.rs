@@ -275,15 +275,23 @@ fn predictions(journal: &Journal, seeds: Range<u64>, failures: bool) {
         quantile(&mut beyond_noise, 0.9),
         100.0 * covered as f64 / errors.len().max(1) as f64
     );
-    println!(
-        "  of remedies that were tried in several pairs: {} predictions, median {:.1} %, p90 {:.1} %; two medians of three pairs of the same remedy differ by: median {:.1} %, p90 {:.1} % ({} remedies)",
-        tried_again.len(),
-        quantile(&mut tried_again, 0.5),
-        quantile(&mut tried_again, 0.9),
-        quantile(&mut repetitions, 0.5),
-        quantile(&mut repetitions, 0.9),
-        repetitions.len()
-    );
+    let both = |errors: &mut Vec<f64>| {
+        format!("median {:.1} %, p90 {:.1} %", quantile(errors, 0.5), quantile(errors, 0.9))
+    };
+    if !tried_again.is_empty() {
+        println!(
+            "  of remedies that were tried in several pairs: {} predictions, {}",
+            tried_again.len(),
+            both(&mut tried_again)
+        );
+    }
+    if !repetitions.is_empty() {
+        println!(
+            "  two medians of three pairs of the same remedy differ by: {} ({} remedies)",
+            both(&mut repetitions),
+            repetitions.len()
+        );
+    }
     if failures {
         worst.sort_by(|a, b| b.0.total_cmp(&a.0));
         for (_, line) in worst.iter().take(15) {
