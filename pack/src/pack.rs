@@ -739,8 +739,8 @@ struct Coefficient {
     numbers: [f64; 3],
 }
 
-/// The problem of a term whose product with the coefficient is not of the kind of the fit's quantity. `of` are
-/// the kinds of the coefficient, of the term's quantity, and of the fit's.
+/// The message for a term of a fit with a wrong unit: the coefficient times the term's quantity must have the
+/// dimension of the fit's quantity. The three types are those of coefficient, term and fit.
 fn misfit(text: &Text, unit: &str, [coefficient, times, is]: [Type; 3]) -> Problem {
     let message = format!(
         "the coefficient ({coefficient}) times this ({times}) is not of the kind of the fit's `is` ({is})"

@@ -409,7 +409,8 @@ fn later_pairs(journal: &Journal, seed: u64, remedy: Remedy) -> Vec<f64> {
 }
 
 /// By how much the medians of two times three pairs of trials differ, as a share of the flow; `None` if there
-/// are not as many pairs. No prediction can be closer to a median of three pairs than that.
+/// are not as many pairs. So many pairs are only made where noise leaves a mark open, so these remedies are
+/// noisier than others.
 fn repetition(journal: &Journal, seed: u64, remedy: Remedy) -> Option<f64> {
     let mut logs = later_pairs(journal, seed, remedy);
     let (first, rest) = logs.split_at_mut_checked(3)?;
