@@ -280,6 +280,28 @@ fn own(folder: &Path) -> (Space, Writer) {
 }
 
 #[test]
+fn a_gap_precedes_the_tuples_after_it_if_other_elements_have_later_ones() {
+    let folder = tempfile::tempdir().unwrap();
+    let (space, mut late) = own(folder.path());
+    let mut early = space.writer("early").unwrap();
+    let known = [early.declare::<Known>().unwrap(), late.declare::<Known>().unwrap()];
+    let known_of = |number| Known { thread: 0, number, check: check_of(0, number) };
+    let begin = space.clock().now();
+    let mut scope = Scope::open(&view(), Target::of(space.path()), Backlog::All).unwrap();
+    let mut account = Account::default();
+    early.emit_at(begin, known[0], &known_of(0));
+    late.emit_at(begin + 1_000_000, known[1], &known_of(0));
+    account.take(&scope.pull_since());
+    // These overwrite each other, and are committed after a later event of the other element was read.
+    (1..100_000).for_each(|number| early.emit_at(begin + number, known[0], &known_of(number)));
+    account.take(&scope.pull_since());
+    let [of_early, of_late] =
+        [&early, &late].map(|writer| account.elements[&(std::process::id(), writer.number())]);
+    assert_eq!((of_early.0, of_late), (100_000, (1, 1, 0)));
+    assert!(of_early.2 > 0, "none is overwritten");
+}
+
+#[test]
 fn the_latest_tuple_of_each_element_is_there_whatever_was_pulled() {
     let folder = tempfile::tempdir().unwrap();
     let (space, mut writer) = own(folder.path());

@@ -186,40 +186,93 @@ fn a_tuner_goes_on_without_a_half_that_was_killed() {
     assert!(!tuned.run.is_attached() && tuned.run.ended_well());
 }
 
+/// Two processes with a value that has no effect, one on each of the nodes `a` and `b`, while the tuner tries another
+/// value.
+struct Tried {
+    tuner: Child,
+    lines: Box<dyn Iterator<Item = String>>,
+    runs: [Run; 2],
+    /// The half of the tuner on node `b`.
+    half: u32,
+    _cluster: Cluster,
+}
+
+impl Tried {
+    /// `None` if there is no C compiler.
+    fn start() -> Option<Tried> {
+        let cluster = Cluster::of(&["a", "b"]);
+        let source = std::path::Path::new(machine::PROGRAMS).join("knob.c");
+        let program = cluster.path("thalweg-knob");
+        let compiled = Command::new("cc").arg("-O2").arg(source).arg("-o").arg(&program).status();
+        if !compiled.is_ok_and(|status| status.success()) {
+            skipped("no C compiler");
+            return None;
+        }
+        // A change without an effect has a long trial, by turns.
+        let pack = cluster.net("knob.toml", include_str!("../../tune/tests/packs/knob.toml"));
+        let runs = [(); 2].map(|()| Run::of(Command::new(&program).arg("120")));
+        let [a, b] = [0, 1].map(|of| runs[of].processes()[0]);
+        let mut command = cluster.command();
+        command.args(["tune", &format!("a:{a},b:{b}"), "--library", &pack, "--nodes", "a,b"]);
+        let mut tuner = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
+        let lines = BufReader::new(tuner.stdout.take().expect("a pipe")).lines().map_while(Result::ok);
+        let mut tried = Tried { tuner, lines: Box::new(lines), runs, half: 0, _cluster: cluster };
+        assert!(tried.lines.any(|line| line.contains("began")));
+        tried.half = half(&tried._cluster, 1).expect("a half");
+        assert!(tried.lines.any(|line| line.contains("tried") && line.contains("in 2 processes")));
+        assert_eq!(tried.values(), ["2 0 0", "2 0 0"], "the change is in both");
+        Some(tried)
+    }
+
+    /// What the two processes print.
+    fn values(&mut self) -> [String; 2] {
+        self.runs.each_mut().map(Run::line)
+    }
+
+    /// Ends the tuner as Ctrl-C does, and checks that it ends well, and that node `b` is lost.
+    fn end(&mut self) {
+        signal("-INT", self.tuner.id());
+        self.lines.by_ref().for_each(drop);
+        let errors = std::io::read_to_string(self.tuner.stderr.take().expect("a pipe")).expect("text");
+        assert!(self.tuner.wait().expect("it ends").success(), "{errors}");
+        assert_eq!(errors.matches("node b is lost").count(), 1, "{errors}");
+        assert!(self.runs.iter_mut().all(|run| !run.is_attached() && run.ended_well()));
+    }
+}
+
+impl Drop for Tried {
+    fn drop(&mut self) {
+        let _ = self.tuner.kill();
+        let _ = self.tuner.wait();
+    }
+}
+
 #[test]
 fn a_trial_ends_when_a_node_is_lost() {
-    let cluster = Cluster::of(&["a", "b"]);
-    let source = std::path::Path::new(machine::PROGRAMS).join("knob.c");
-    let program = cluster.path("thalweg-knob");
-    let compiled = Command::new("cc").arg("-O2").arg(source).arg("-o").arg(&program).status();
-    if !compiled.is_ok_and(|status| status.success()) {
-        return skipped("no C compiler");
-    }
-    // A change without an effect has a long trial, by turns.
-    let pack = cluster.net("knob.toml", include_str!("../../tune/tests/packs/knob.toml"));
-    let mut runs = [(); 2].map(|()| Run::of(Command::new(&program).arg("120")));
-    let [a, b] = [0, 1].map(|of| runs[of].processes()[0]);
-    let mut command = cluster.command();
-    command.args(["tune", &format!("a:{a},b:{b}"), "--library", &pack, "--nodes", "a,b"]);
-    let mut tuner = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("it starts");
-    let mut lines = BufReader::new(tuner.stdout.take().expect("a pipe")).lines().map_while(Result::ok);
-    assert!(lines.any(|line| line.contains("began")));
-    let lost = half(&cluster, 1).expect("a half");
-    assert!(lines.any(|line| line.contains("tried") && line.contains("in 2 processes")));
-    assert_eq!([runs[0].line(), runs[1].line()], ["2 0 0", "2 0 0"], "the change is in both");
-    signal("-KILL", lost);
-    let next = lines.next().unwrap_or_default();
+    let Some(mut tried) = Tried::start() else { return };
+    signal("-KILL", tried.half);
+    let next = tried.lines.next().unwrap_or_default();
     // The half may have been killed while it was asked to set the value.
     let why = ["node b is lost", "half of the tuner ended"];
     assert!(next.contains("taken back") && why.iter().any(|why| next.contains(why)), "{next}");
-    assert_eq!(runs[0].line(), "1 0 0", "it is taken back on the other node");
-    wait_for_guard(lost, after(60));
-    assert_eq!(runs[1].line(), "1 0 0", "the guard has restored it");
-    assert!(!runs[1].is_attached() && runs[0].is_attached(), "the tuner goes on with the other node");
-    signal("-INT", tuner.id());
-    lines.by_ref().for_each(drop);
-    assert!(tuner.wait().expect("it ends").success());
-    assert!(runs.iter_mut().all(|run| !run.is_attached() && run.ended_well()));
+    assert_eq!(tried.runs[0].line(), "1 0 0", "it is taken back on the other node");
+    wait_for_guard(tried.half, after(60));
+    assert_eq!(tried.runs[1].line(), "1 0 0", "the guard has restored it");
+    assert!(
+        !tried.runs[1].is_attached() && tried.runs[0].is_attached(),
+        "the tuner goes on with the other node"
+    );
+    tried.end();
+}
+
+#[test]
+fn a_tuner_ends_well_if_it_is_asked_to_when_a_node_was_just_lost() {
+    let Some(mut tried) = Tried::start() else { return };
+    signal("-KILL", tried.half);
+    signal("-INT", tried.tuner.id());
+    wait_for_guard(tried.half, after(60));
+    assert_eq!(tried.values(), ["1 0 0", "1 0 0"], "all is as before");
+    tried.end();
 }
 
 #[test]

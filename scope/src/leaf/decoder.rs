@@ -30,7 +30,8 @@ pub(crate) struct Decoder {
     components: ByNumber<bool>,
     row_plans: ByNumber<Option<Arc<RowPlan>>>,
     ns_per_tick: f64,
-    last_ns: u64,
+    /// The beginning of the process, in ticks.
+    begin: u64,
     /// Whether all events of each writer come in order, so that recorded bases belong to the dispatches that
     /// follow.
     pub(crate) is_in_order: bool,
@@ -96,7 +97,7 @@ struct RowPlan {
 
 impl Decoder {
     pub(crate) fn new(
-        space: SpaceReader,
+        (space, begin): (SpaceReader, u64),
         clock: Clock,
         leaf: Arc<Wanted>,
         tables: Arc<Tables>,
@@ -116,7 +117,7 @@ impl Decoder {
             components: ByNumber::default(),
             row_plans: ByNumber::default(),
             ns_per_tick,
-            last_ns: 0,
+            begin,
             is_in_order: true,
         }
     }
@@ -140,14 +141,17 @@ impl Decoder {
     pub(crate) fn item(&mut self, item: Item<'_>, plans: &mut Plans, batch: &mut Batch) {
         match item {
             Item::Event(event) => self.event(&event, plans, batch),
-            Item::Gap { writer, lost, from_sequence, kind_unknown } => {
+            Item::Gap { time, writer, lost, from_sequence, kind_unknown } => {
                 // After an event of an unknown kind, the bases from earlier events of its writer stay valid.
                 if !kind_unknown {
                     self.tasks.forget(writer);
                 }
                 let element = self.element(writer, None);
                 if element != UNWANTED {
-                    batch.begin((self.last_ns, from_sequence), element, KIND_GAP, 0);
+                    // Tuples are sorted by time, and a gap must stay before the next tuple of its element, which may
+                    // be earlier than tuples of other elements.
+                    let time_ns = self.time_ns(if time == 0 { self.begin } else { time });
+                    batch.begin((time_ns, from_sequence), element, KIND_GAP, 0);
                     batch.words.extend([lost, from_sequence]);
                 }
             }
@@ -178,7 +182,6 @@ impl Decoder {
             return;
         }
         let time_ns = self.time_ns(event.time);
-        self.last_ns = self.last_ns.max(time_ns);
         batch.begin((time_ns, event.sequence), element, *kind, 0);
         let Decoder { space, clock, texts, ns_per_tick, .. } = self;
         let mut around = Around { space, clock, ns_per_tick: *ns_per_tick, texts };

@@ -66,6 +66,7 @@ impl Source {
         if !leaf.wants(&info, &found.session) {
             return Ok(None);
         }
+        let begin = info.clock.anchor().ticks;
         let (clock, is_of_copy) = clocks.of(&info);
         let session = found.session.clone();
         let uuid = info.uuid;
@@ -79,7 +80,7 @@ impl Source {
         }
         let latest = space.latest();
         let wanted = Arc::new(Wanted::new(leaf));
-        let decoder = Decoder::new(space, clock, wanted.clone(), tables.clone(), process);
+        let decoder = Decoder::new((space, begin), clock, wanted.clone(), tables.clone(), process);
         let (event_plans, latest_plans) = (Plans::default(), Plans::default());
         let state = State::Lives;
         Ok(Some(Source {

@@ -91,13 +91,13 @@ impl Progress {
                 (!is_old).then(|| self.advance(event.writer, event.sequence))?;
                 Some(item)
             }
-            Item::Gap { writer, lost, from_sequence, kind_unknown } => {
+            Item::Gap { time, writer, lost, from_sequence, kind_unknown } => {
                 let next = self.next.get(writer as usize).copied().unwrap_or(0).saturating_sub(1);
                 let end = from_sequence.saturating_add(lost);
                 let from = from_sequence.max(next);
                 let lost = end.checked_sub(from).filter(|lost| *lost > 0)?;
                 self.advance(writer, end - 1);
-                Some(Item::Gap { writer, lost, from_sequence: from, kind_unknown })
+                Some(Item::Gap { time, writer, lost, from_sequence: from, kind_unknown })
             }
         }
     }
@@ -110,7 +110,10 @@ mod tests {
     #[test]
     fn what_was_taken_is_not_taken_again() {
         let mut progress = Progress::default();
-        let gap = |from_sequence, lost| Item::Gap { writer: 3, lost, from_sequence, kind_unknown: false };
+        let gap = |from_sequence, lost| {
+            let (time, writer, kind_unknown) = (0, 3, false);
+            Item::Gap { time, writer, lost, from_sequence, kind_unknown }
+        };
         let mut check = |item, expected: Option<(u64, u64)>| {
             let found = match progress.new_part(item) {
                 Some(Item::Gap { lost, from_sequence, .. }) => Some((from_sequence, lost)),

@@ -194,6 +194,8 @@ pub enum Item<'a> {
     Event(Event<'a>),
     /// Events that are lost: overwritten, dropped or damaged.
     Gap {
+        /// A time in ticks, which is not later than the writer's next event; 0 if no event of the writer was read.
+        time: u64,
         /// The number of the writer.
         writer: u32,
         /// The number of lost events. The number is 1 for a damaged last block, whose number of events is not
@@ -625,7 +627,7 @@ impl Source {
                 arguments: self.element.arguments(&found),
             })),
             Next::Gap { writer, lost, from_sequence, kind_unknown } => {
-                take(Item::Gap { writer, lost, from_sequence, kind_unknown });
+                take(Item::Gap { time: self.element.time(), writer, lost, from_sequence, kind_unknown });
             }
             Next::Nothing => {}
         }

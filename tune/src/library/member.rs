@@ -4,7 +4,7 @@ use std::ops::{Deref, DerefMut};
 
 use thalweg_pack::{By, Pack};
 
-use super::far::Far;
+use super::far::{Far, FarHalf};
 use super::half::{LAST, LEAVE, READINGS, SET, UNDO};
 use super::session::Way;
 use super::target::{Seen, Target};
@@ -55,6 +55,11 @@ impl<'l> Member<'l> {
     /// The process, if it is of this machine.
     pub(super) fn here(&mut self) -> Option<&mut Target> {
         if let Kind::Here(target) = &mut self.kind { Some(target) } else { None }
+    }
+
+    /// The half of the tuner on the process's node, if it is of another machine.
+    pub(super) fn half(&self) -> Option<&'l FarHalf> {
+        if let Kind::Far(far) = &self.kind { Some(far.half) } else { None }
     }
 
     /// Whether the process still runs, and its node is there.

@@ -755,8 +755,12 @@ impl Session<'_, '_> {
     fn end(&mut self, why: &str) -> Result<u64, String> {
         let mut failed = Vec::new();
         while let Some(target) = self.targets.pop() {
-            failed.extend(target.end(self.library.pack, self.library.keep, &mut || self.renew()).err());
+            let half = target.half();
+            let left = target.end(self.library.pack, self.library.keep, &mut || self.renew());
+            // What a lost node has left is restored by its guard.
+            failed.extend(left.err().filter(|_| half.is_none_or(|half| half.lost().is_none())));
         }
+        self.note_lost();
         self.decide(What::Ended, None, None, why.to_owned());
         if failed.is_empty() {
             Ok(self.number)

@@ -96,9 +96,8 @@ impl<'l> Session<'l, '_> {
         (self.report)(&LibraryProgress::Attached(&name));
     }
 
-    /// Leaves out processes that have ended, and those of nodes that are lost.
-    pub(super) fn drop_ended(&mut self) {
-        let is_alive: Vec<bool> = self.targets.iter().map(Member::is_alive).collect();
+    /// Reports the nodes that were lost since the last call, and returns what was reported.
+    pub(super) fn note_lost(&mut self) -> Vec<String> {
         let mut lost = Vec::new();
         for half in &self.library.halves {
             if let Some(why) = half.lost()
@@ -109,6 +108,13 @@ impl<'l> Session<'l, '_> {
                 lost.push(format!("node {} is lost", half.name));
             }
         }
+        lost
+    }
+
+    /// Leaves out processes that have ended, and those of nodes that are lost.
+    pub(super) fn drop_ended(&mut self) {
+        let is_alive: Vec<bool> = self.targets.iter().map(Member::is_alive).collect();
+        let lost = self.note_lost();
         if !is_alive.contains(&false) {
             return;
         }
