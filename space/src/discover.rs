@@ -6,8 +6,10 @@ use crate::directory::{IDENTITY, IDENTITY_HALF_MADE};
 use crate::error::Error;
 use crate::reader::{Info, Member, Session, SpaceReader};
 use crate::session::{MANIFEST, Manifest};
-use std::fs::{DirEntry, File};
+use std::fs::{DirEntry, File, Metadata};
 use std::io::ErrorKind;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 /// A directory with the files of a space, which may be damaged or incomplete.
@@ -96,8 +98,9 @@ pub fn clean(parent: &Path, kept_too: bool) -> Result<Cleaned, Error> {
     let host = crate::process::host();
     for listed in list(parent)? {
         let Listed { path, info, alive, .. } = listed;
+        let abandoned = if info.is_err() { abandoned(&path) } else { None };
         match info {
-            Err(error) if !is_abandoned(&path) => cleaned.problems.push((path, error)),
+            Err(error) if abandoned.is_none() => cleaned.problems.push((path, error)),
             Ok(_) if alive => {}
             // The copy of a space of another machine is of this one.
             Ok(info) if info.host != host && info.clock_error_ns.is_none() => {
@@ -105,7 +108,7 @@ pub fn clean(parent: &Path, kept_too: bool) -> Result<Cleaned, Error> {
                 cleaned.problems.push((path, error));
             }
             Ok(info) if info.keep && !kept_too => cleaned.kept.push(path),
-            _ => match remove(&path) {
+            _ => match abandoned.map_or_else(|| remove(&path), |directory| remove_from(&directory, &path)) {
                 Ok(()) => cleaned.removed.push(path),
                 Err(error) => cleaned.problems.push((path, error)),
             },
@@ -141,7 +144,8 @@ fn remove_session(path: &Path, host: &str) -> Result<bool, Error> {
         let name = entry.file_name();
         let name = name.to_string_lossy();
         if name.starts_with("session.new-") || [STATE, WANTED, "copies.new"].contains(&&*name) {
-            remove_file(&entry.path())?;
+            let path = entry.path();
+            remove_file(&path).map_err(|e| Error::io("remove", &path, e))?;
         }
     }
     manifest.remove().map(|()| true)
@@ -176,13 +180,26 @@ fn names_dead_process(name: &str) -> bool {
     number.is_some_and(|pid| crate::process::start_time(pid).is_none())
 }
 
-/// Whether a process died while it made this space. The maker holds a lock on the directory until the
-/// identity is complete.
-fn is_abandoned(path: &Path) -> bool {
-    let Ok(directory) = File::open(path) else { return false };
+/// The directory of this space, locked, if a process died while it made or removed the space. The maker holds
+/// the lock until the identity is complete.
+fn abandoned(path: &Path) -> Option<File> {
+    let directory = File::open(path).ok()?;
     // The lock is held while the files are looked for, because otherwise a process might begin to make the
     // files meanwhile.
-    directory.try_lock().is_ok() && path.join(IDENTITY_HALF_MADE).exists() && !path.join(IDENTITY).exists()
+    directory.try_lock().ok()?;
+    let inside = inside(&directory);
+    (inside.join(IDENTITY_HALF_MADE).exists() && !inside.join(IDENTITY).exists()).then_some(directory)
+}
+
+/// The path of an open directory, which stays that of the same directory if another one gets its name.
+fn inside(directory: &File) -> PathBuf {
+    PathBuf::from(format!("/proc/self/fd/{}", directory.as_raw_fd()))
+}
+
+/// Whether the directory still has this path.
+fn is_at(directory: &File, path: &Path) -> bool {
+    let id = |about: std::io::Result<Metadata>| about.map(|about| (about.dev(), about.ino())).ok();
+    id(directory.metadata()) == id(std::fs::symlink_metadata(path))
 }
 
 /// A space whose files are being removed. While this value exists, no other process considers the space
@@ -197,26 +214,49 @@ pub struct Withdrawn {
 /// ([`SpaceReader::is_gone`]), and if this process dies meanwhile, the remaining files count as abandoned.
 pub fn withdraw(path: &Path) -> Withdrawn {
     let directory = File::open(path).ok().filter(|directory| directory.try_lock().is_ok());
-    // The error is ignored: the space may have been withdrawn before, or never have been complete.
-    let _ = std::fs::rename(path.join(IDENTITY), path.join(IDENTITY_HALF_MADE));
+    withdraw_identity(path);
     Withdrawn { _directory: directory }
 }
 
+fn withdraw_identity(directory: &Path) {
+    // The error is ignored: the space may have been withdrawn before, or never have been complete.
+    let _ = std::fs::rename(directory.join(IDENTITY), directory.join(IDENTITY_HALF_MADE));
+}
+
 /// Removes one space of any owner: only the files that a space has, then the directory. The caller ensures
-/// that no process uses the space any more. Two processes that remove the same space at once both succeed.
+/// that no process uses the space any more. Two processes that remove the same space at once both succeed,
+/// and a space that gets the same directory meanwhile keeps its files.
 ///
 /// # Errors
 /// When a file cannot be removed, or the directory holds other files.
 pub fn remove(path: &Path) -> Result<(), Error> {
+    let directory = match File::open(path) {
+        Ok(directory) => directory,
+        Err(e) if e.kind() == ErrorKind::NotFound => return Ok(()),
+        Err(e) => return Err(Error::io("read", path, e)),
+    };
     // Errors are ignored: a space that cannot be read does not show which other directories belong to it.
     if let Ok(info) = SpaceReader::open(path).and_then(|reader| reader.info()) {
         remove_elsewhere(path, info.uuid)?;
     }
-    let _withdrawn = withdraw(path);
-    remove_files(path)?;
-    remove_file(&path.join(IDENTITY_HALF_MADE))?;
-    remove_file(&path.join(IDENTITY))?;
-    unless_gone(std::fs::remove_dir(path)).map_err(|e| Error::io("remove", path, e))
+    // While the lock is held, no other process considers the space abandoned. The error is ignored: another process
+    // may remove the space, too.
+    let _ = directory.try_lock();
+    remove_from(&directory, path)
+}
+
+/// Removes a space's files from its open directory, which has or had this path, and then the directory.
+fn remove_from(directory: &File, path: &Path) -> Result<(), Error> {
+    let inside = inside(directory);
+    withdraw_identity(&inside);
+    remove_files(&inside, path)?;
+    for file in [IDENTITY_HALF_MADE, IDENTITY] {
+        remove_file(&inside.join(file)).map_err(|e| Error::io("remove", path, e))?;
+    }
+    if is_at(directory, path) {
+        unless_gone(std::fs::remove_dir(path)).map_err(|e| Error::io("remove", path, e))?;
+    }
+    Ok(())
 }
 
 /// Removes the other directories that hold elements of the space in `path`.
@@ -229,28 +269,28 @@ fn remove_elsewhere(path: &Path, uuid: [u8; 16]) -> Result<(), Error> {
         };
         // A link is not followed, because its target may be any directory.
         if std::fs::symlink_metadata(&directory).is_ok_and(|about| about.is_dir()) {
-            remove_files(&directory)?;
+            remove_files(&directory, &directory)?;
             unless_gone(std::fs::remove_dir(&directory)).map_err(|e| Error::io("remove", &directory, e))?;
         }
     }
     Ok(())
 }
 
-/// Removes the files of a space from `path`, except its identity.
-fn remove_files(path: &Path) -> Result<(), Error> {
-    for entry in entries(path)? {
-        let entry = entry.map_err(|e| Error::io("read", path, e))?;
+/// Removes the files of a space from a directory, except the identity; errors name the directory `shown`.
+fn remove_files(directory: &Path, shown: &Path) -> Result<(), Error> {
+    for entry in entries(directory)? {
+        let entry = entry.map_err(|e| Error::io("read", shown, e))?;
         let name = entry.file_name();
         // The identity is removed last, so that `list` still finds the space after an interrupted removal.
         if belongs_to_space(&name.to_string_lossy()) {
-            remove_file(&entry.path())?;
+            remove_file(&entry.path()).map_err(|e| Error::io("remove", &shown.join(name), e))?;
         }
     }
     Ok(())
 }
 
-fn remove_file(path: &Path) -> Result<(), Error> {
-    unless_gone(std::fs::remove_file(path)).map_err(|e| Error::io("remove", path, e))
+fn remove_file(path: &Path) -> std::io::Result<()> {
+    unless_gone(std::fs::remove_file(path))
 }
 
 /// The entries of the directory; none if another process has removed it.
