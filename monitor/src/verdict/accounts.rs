@@ -19,6 +19,12 @@ pub(super) fn asleep_part(account: Option<&BusyAccount>) -> Option<f64> {
     Some(account.asleep.total_ns() / account.total_ns())
 }
 
+/// The share of the time in which a task was asleep in a write, if known.
+pub(super) fn writing_part(task: &Task, shares: &TaskShares) -> f64 {
+    let account = task.work.account.as_ref().filter(|account| is_sure(account) && account.total_ns() > 0.0);
+    shares.busy * account.map_or(0.0, |account| account.asleep.write_ns / account.total_ns())
+}
+
 /// The share of busy time in which the thread waited in a loop for another thread, if known.
 pub(crate) fn spinning_part(account: Option<&BusyAccount>) -> Option<f64> {
     let account = account.filter(|account| account.total_ns() > 0.0)?;

@@ -46,6 +46,9 @@ thresholds! {
     /// Links that waited for a port, for bandwidth, for their connection or for room at the receiver for more
     /// than this share of their time hold records back.
     LINKED = 0.3, "share";
+    /// If a sink is asleep in a write for this share of the time, what it writes into is full again and again, so
+    /// whoever reads that sets the pace.
+    READ_SLOWLY = 0.3, "share";
     /// An account counts if it is based on this many samples of a thread, or if half of its busy time is in
     /// dispatches whose processor time was measured.
     LOOKS = 10.0, "times";

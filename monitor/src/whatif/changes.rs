@@ -130,7 +130,7 @@ pub(super) const BOX_WEIGHT: u32 = 8;
 const GLUE_WEIGHT: u32 = 1;
 const REPLICAS_WEIGHT: u32 = 16;
 /// A loss up to this share is none.
-const NO_LOSS: f64 = 0.03;
+pub(super) const NO_LOSS: f64 = 0.03;
 /// The number of tasks of a component that the mapper places on their creator's worker, before the next
 /// worker gets some (the default of `Mapper::Contiguous`).
 const BLOCK: usize = 8;
@@ -270,6 +270,20 @@ impl Change {
     /// measured flow was higher.
     pub(super) fn is_known(&self, model: &Model, gain: f64) -> bool {
         !matches!(self, Change::Workers { workers } if *workers < model.runtime.workers && gain < -NO_LOSS)
+    }
+
+    /// Whether tasks run on other workers after the change. A loss by such a change is overrated for the reason for
+    /// which one by fewer workers is, because it usually comes from work that is no longer spread: of 55 changes of
+    /// this kind with a predicted loss of 15 % or more, the measured flow was higher for 48, by 15 % in the median.
+    pub(super) fn moves_tasks(&self) -> bool {
+        matches!(
+            self,
+            Change::Place { .. }
+                | Change::Replicas { .. }
+                | Change::Mapper { .. }
+                | Change::Steal
+                | Change::Unplaced
+        )
     }
 
     /// Whether all tasks are placed anew in the network after the change, as in another run. What is gained

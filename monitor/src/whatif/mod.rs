@@ -26,16 +26,19 @@
 //! - A task with several inputs reads them in the recorded order if it mostly waited for one particular
 //!   input; else it reads any input that has a message. The k-th message that the task reads gets the
 //!   recorded cost and outputs of its k-th message, so totals stay the same.
-//! - A box that is often asleep in `read` is assumed to run at the pace of its outside input: then the only
-//!   change tried is to make that box faster. Replicas of a box that sleeps for a lock or in `read` are not
+//! - A box that is often asleep in `read` is assumed to run at the pace of its outside input, and a sink that is often
+//!   asleep in `write` at the pace of whoever reads what it writes: then the only change tried is to make that box
+//!   or sink faster. Replicas of a box that sleeps for a lock or in `read` are not
 //!   tried.
 //! - A change with which tasks are placed anew (another number of workers or mapper, replicas, no places)
 //!   gains only what it gains beyond another run of the unchanged network, in which tasks are placed anew as
 //!   well. Tasks that are created during the run are placed as the runtime does: replicas of a split where
 //!   there is time for them, stages of a star on the worker of the star.
-//! - A loss by fewer workers is not predicted: with fewer threads each message takes less time, by an amount
-//!   that the recording does not show.
-//! - Gain `= T_before / T_after − 1`, with both times from replays; the interval of the gain comes from a
+//! - A loss by fewer workers or by other places of tasks is not predicted: with fewer busy threads each message takes
+//!   less time, by an amount that the recording does not show.
+//! - Gain `= T_before / T_after − 1`, with both times from replays; without a limit on messages in flight, `T_before`
+//!   is the time of the run if the replay is slower, because it then takes the limit for a greater hindrance than it
+//!   was. The interval of the gain comes from a
 //!   bootstrap over 32 parts of the run with equal numbers of messages at the sinks, widened by the replay's
 //!   error: 2 %, and half of its deviation from the recorded run.
 //!
@@ -62,6 +65,7 @@ use thalweg_space::Error;
 use thalweg_space::reader::{Feed, SpaceReader};
 
 pub use changes::Change;
+use changes::NO_LOSS;
 pub use compare::{Comparison, Difference, compare};
 pub use judged::{Judging, judged};
 pub use model::Unfolding;
@@ -148,6 +152,13 @@ pub struct Predicted {
 /// When the space cannot be read. A run without predictions is no error: [`WhatIf::refused`] gives the
 /// reason.
 pub fn what_if<F: Feed>(feed: &F, processors: f64) -> Result<WhatIf, Error> {
+    let mut answer = tried_or_summed(feed, processors)?;
+    answer.changes.retain(|row| !row.change.moves_tasks() || row.gain >= -NO_LOSS);
+    Ok(answer)
+}
+
+/// The predictions of replays, or those by sums.
+fn tried_or_summed<F: Feed>(feed: &F, processors: f64) -> Result<WhatIf, Error> {
     let answer = replayed(feed, processors, STEPS_MAX)?.answer;
     match feed.spaces() {
         [reader] if answer.refused.as_deref() == Some(INCOMPLETE) => {
@@ -292,11 +303,17 @@ fn predicted(model: &Model, lasted_ns: f64, kept: f64) -> Replayed {
         .filter_map(|(change, after)| {
             let after = after?;
             let before = unchanged(&change);
-            let samples = samples(before, &after);
+            // A replay that is slower than the run takes the limit for a greater hindrance than it was.
+            let of_run = match change {
+                Change::NoLimit { .. } => (lasted_ns / before.lasted_ns).min(1.0),
+                _ => 1.0,
+            };
+            let samples: Vec<f64> =
+                samples(before, &after).into_iter().map(|gain| (1.0 + gain) * of_run - 1.0).collect();
             let (least, most) = interval(&samples);
             let wrong = 1.0 + WRONG + MISSED * off.abs();
             let (least, most) = ((1.0 + least) / wrong - 1.0, (1.0 + most) * wrong - 1.0);
-            let gain = before.lasted_ns / after.lasted_ns - 1.0;
+            let gain = of_run * before.lasted_ns / after.lasted_ns - 1.0;
             if !change.is_known(model, gain) {
                 return None;
             }

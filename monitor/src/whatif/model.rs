@@ -162,7 +162,8 @@ pub(super) struct Task {
     /// Whether the task waits in its box for a resource that it may share with others: replicas of it would
     /// wait for an unknown time as well.
     pub(super) shares: bool,
-    /// Whether the task's box reads an input from outside the network that sets the task's pace.
+    /// Whether something outside the network sets the task's pace: an input that its box reads, or the reader of what
+    /// a sink writes.
     pub(super) is_paced: bool,
 }
 

@@ -38,8 +38,10 @@ const AWAKE: f64 = 0.5;
 const TICKS_MIN: f64 = 30.0;
 const REGULAR: f64 = 0.5;
 
-/// A box runs at the pace of its outside input if this share of its samples shows it asleep in a read.
-const PACED: f64 = 0.3;
+/// A box runs at the pace of its outside input if this share of its samples shows it asleep in a read, and a sink at
+/// the pace of whoever reads what it writes if it is asleep in a write for this share of the run: then the pipe is
+/// full again and again, so its reader always has something to read.
+pub(super) const PACED: f64 = 0.3;
 
 /// Gathers the data for the replay of a run.
 pub(super) struct Recording {
@@ -108,9 +110,9 @@ struct TaskLog {
     waits: [u64; 2],
     streams_read: HashSet<u64>,
     paces: Paces,
-    /// The numbers of samples of the task's thread: of all samples, of those that found it asleep for a lock,
-    /// and of those that found it asleep in a read.
-    looks: [u64; 3],
+    /// The numbers of samples of the task's thread: of all samples, and of those that found it asleep for a lock, in
+    /// a read, and in a write.
+    looks: [u64; 4],
     /// The numbers of sampled instructions, and of those in loops that wait for another thread.
     instructions: [u64; 2],
 }
@@ -265,6 +267,7 @@ impl Recording {
                 match sampled.doing {
                     ThreadSampledDoing::Lock => task.looks[1] += looks,
                     ThreadSampledDoing::Read => task.looks[2] += looks,
+                    ThreadSampledDoing::Write => task.looks[3] += looks,
                     _ => {}
                 }
             }
@@ -474,8 +477,14 @@ impl Recording {
             waits: 0.0,
             spun: if locked > 0.0 { awake / (asleep + awake) } else { 0.0 },
             shares: log.seen([2, 2]) >= SHARES,
-            is_paced: log.called.kind == "box"
-                && (log.seen([2, 2]) >= PACED || on_processor < AWAKE && log.paces.are_regular()),
+            is_paced: match &*log.called.kind {
+                "box" => log.seen([2, 2]) >= PACED || on_processor < AWAKE && log.paces.are_regular(),
+                "sink" => {
+                    let busy = thread.map_or(0.0, |thread| self.ns(thread.busy) / self.lasted_ns().max(1.0));
+                    log.seen([3, 3]) * busy >= PACED
+                }
+                _ => false,
+            },
         })
     }
 }

@@ -14,7 +14,7 @@
 
 use super::changes::{BOX_WEIGHT, Change, candidates, placed_anew};
 use super::model::{Model, NOTHING, Place, Reads, Runtime, Script, Task, Unfolding};
-use super::recording::LOCKED;
+use super::recording::{LOCKED, PACED};
 use super::replay::replay;
 use super::{Predicted, Replayed, WhatIf, interval, refusal};
 use crate::monitors::kernel_for_lock;
@@ -202,7 +202,11 @@ fn modelled(
         waits: 0.0,
         spun: if waits > 0.0 { awake / (slept + awake) } else { 0.0 },
         shares: locked >= 0.2 || reads >= 0.2,
-        is_paced: kind == "box" && reads >= 0.3,
+        is_paced: match kind {
+            "box" => reads >= PACED,
+            "sink" => part(|account| account.asleep.write_ns) * busy_ns >= PACED * lasted_ns,
+            _ => false,
+        },
     }
 }
 

@@ -53,6 +53,8 @@ const TRIAL_SECONDS: f64 = 0.08;
 const ROUNDS: u32 = 3;
 /// The largest number of further pairs, if the noise of the trials leaves the mark of a verdict open.
 const ROUNDS_MAX: u32 = 10;
+/// The number of further trials for the other remedies whose gain is predicted.
+const FURTHER: u32 = 4;
 /// The number of remedies that count as most promising.
 const PROMISING: usize = 2;
 /// If a recording takes this many times as long as the trials, it was disturbed by other programs; recording
@@ -273,8 +275,27 @@ fn measure(bench: &Bench, journal: &mut Journal, seed: u64, planted: &Planted, a
             pair(bench, journal, seed, planted, size, remedy, round)?;
         }
     }
+    for remedy in predicted_only(journal, seed, planted) {
+        let mended = remedy.applied(&planted.case, &places(journal, seed));
+        for nth in 1..=FURTHER {
+            if over() {
+                return Ok(());
+            }
+            let took = || Ok(json!(bench.time(&mended, size, Recorded::Off)?));
+            journal.measured(seed, &further_of(remedy, nth), took)?;
+        }
+    }
     journal.measured(seed, "done", || Ok(json!(true)))?;
     Ok(())
+}
+
+/// The remedies whose gain is predicted and that were tried only once.
+fn predicted_only(journal: &Journal, seed: u64, planted: &Planted) -> Vec<Remedy> {
+    let Some(what_if) = journal.get(seed, "what if") else { return Vec::new() };
+    let once = |remedy: &Remedy| {
+        journal.get(seed, &name_of(*remedy, 0)).is_some() && later_trials(journal, seed, *remedy).is_empty()
+    };
+    score::predicted(planted, what_if).into_keys().filter(once).collect()
 }
 
 /// Judges the recordings of a network again, if they were kept.
@@ -310,6 +331,10 @@ fn size_of(value: &Value) -> Option<Size> {
 
 fn name_of(remedy: Remedy, round: u32) -> String {
     format!("{remedy} #{round}")
+}
+
+fn further_of(remedy: Remedy, nth: u32) -> String {
+    format!("{remedy} +{nth}")
 }
 
 /// Runs the network unchanged and with a remedy, one after the other, in an order that alternates from round
@@ -369,8 +394,12 @@ struct Gained {
 #[derive(Clone, Copy, Debug)]
 struct Noise {
     middle: f64,
+    /// The time that such trials take if they are not disturbed.
+    typical: f64,
     /// The relative deviation of the time of a trial.
     deviation: f64,
+    /// The number of trials.
+    count: usize,
 }
 
 fn noise(journal: &Journal, seed: u64, all: &[Remedy]) -> Noise {
@@ -381,7 +410,8 @@ fn noise(journal: &Journal, seed: u64, all: &[Remedy]) -> Noise {
     let mut apart: Vec<f64> = times.iter().map(|time| (time - middle).abs()).collect();
     // The median distance of normal numbers is 0.67 of their deviation. The deviation is taken to be at least
     // a hundredth, because the clock and the scheduler are not more exact.
-    Noise { middle, deviation: (1.4826 * median(&mut apart)).max(0.01) }
+    let deviation = (1.4826 * median(&mut apart)).max(0.01);
+    Noise { middle, typical: lower_third(&mut times), deviation, count: times.len() }
 }
 
 /// Whether even the shortest recording took so much longer than the unchanged network, for as many records,
@@ -397,43 +427,58 @@ fn median(values: &mut [f64]) -> f64 {
     if count == 0 { 0.0 } else { (values[(count - 1) / 2] + values[count / 2]) / 2.0 }
 }
 
-/// The logarithm of the flow with a remedy, relative to that without it, in one pair of trials.
-fn pair_of(journal: &Journal, seed: u64, remedy: Remedy, round: u32) -> Option<f64> {
-    let pair = journal.get(seed, &name_of(remedy, round))?;
-    Some((pair[0].as_f64()? / pair[1].as_f64()?).ln())
+/// The value below which a third of the distribution lies from which these values come.
+fn lower_third(values: &mut [f64]) -> f64 {
+    values.sort_by(f64::total_cmp);
+    let Some(last) = values.len().checked_sub(1) else { return 0.0 };
+    let place = ((values.len() + 1) as f64 / 3.0 - 1.0).clamp(0.0, last as f64);
+    let below = values[place as usize];
+    below + place.fract() * (values[last.min(place as usize + 1)] - below)
 }
 
-/// The same in all pairs but the first.
-fn later_pairs(journal: &Journal, seed: u64, remedy: Remedy) -> Vec<f64> {
-    (1..=ROUNDS_MAX).filter_map(|round| pair_of(journal, seed, remedy, round)).collect()
+/// The logarithm of the time of the trial with a remedy in one pair.
+fn trial_of(journal: &Journal, seed: u64, remedy: Remedy, round: u32) -> Option<f64> {
+    Some(journal.get(seed, &name_of(remedy, round))?[1].as_f64()?.ln())
 }
 
-/// By how much the medians of two times three pairs of trials differ, as a share of the flow; `None` if there
-/// are not as many pairs. So many pairs are only made where noise leaves a mark open, so these remedies are
+/// The same of all pairs but the first.
+fn later_trials(journal: &Journal, seed: u64, remedy: Remedy) -> Vec<f64> {
+    (1..=ROUNDS_MAX).filter_map(|round| trial_of(journal, seed, remedy, round)).collect()
+}
+
+/// By how much the medians of two times three trials with a remedy differ, as a share of the flow; `None` if there
+/// are not as many trials. So many trials are only made where noise leaves a mark open, so these remedies are
 /// noisier than others.
 fn repetition(journal: &Journal, seed: u64, remedy: Remedy) -> Option<f64> {
-    let mut logs = later_pairs(journal, seed, remedy);
+    let mut logs = later_trials(journal, seed, remedy);
     let (first, rest) = logs.split_at_mut_checked(3)?;
     let next = rest.get_mut(..3)?;
     Some(((median(first) - median(next)).exp() - 1.0).abs())
 }
 
-/// The gain of a remedy by the median of its later pairs, or by its first pair if there are none, so that
-/// chance does not count by which a remedy was chosen after the first pair.
+/// The gain of a remedy: the time of the unchanged network relative to that with the remedy. Of the trials with the
+/// remedy those of the later pairs count, so that chance does not count by which a remedy was chosen after the first
+/// pair; without later pairs, that of the first pair and the further ones count. All trials of the unchanged network
+/// count, which is tried in each pair of each remedy within some seconds: on 33 networks, two medians of three trials
+/// with a remedy differed by 13.6 % in the p90, and by 34.2 % if each was compared with the trial beside it.
+///
+/// Of several trials the lower third counts, as of several recordings the shortest run does, because disturbances make
+/// a run longer: networks with few messages in flight take nearly twice as long in a quarter of their trials.
 fn gained(journal: &Journal, seed: u64, remedy: Remedy, noise: Noise) -> Option<Gained> {
-    let mut logs = later_pairs(journal, seed, remedy);
+    let mut logs = later_trials(journal, seed, remedy);
     let again = !logs.is_empty();
     if !again {
-        logs.extend(pair_of(journal, seed, remedy, 0));
+        logs.extend(trial_of(journal, seed, remedy, 0));
+        let further = (1..=FURTHER).filter_map(|nth| journal.get(seed, &further_of(remedy, nth))?.as_f64());
+        logs.extend(further.map(f64::ln));
     }
     if logs.is_empty() {
         return None;
     }
-    let gain = median(&mut logs);
-    // A pair has two trials; the median of a few values has a deviation that is a quarter larger than that of
-    // their mean.
-    let more = if logs.len() > 1 { 1.2533 } else { 1.0 };
-    let off = 1.645 * more * noise.deviation * (2.0 / logs.len() as f64).sqrt();
+    let gain = noise.typical - lower_third(&mut logs);
+    // The median of a few values has a deviation that is a quarter larger than that of their mean.
+    let of_median = |count: usize| if count > 1 { 1.2533_f64.powi(2) / count as f64 } else { 1.0 };
+    let off = 1.645 * noise.deviation * (of_median(logs.len()) + of_median(noise.count)).sqrt();
     let [gain, least, most] = [gain, gain - off, gain + off].map(|log| log.exp() - 1.0);
     Some(Gained { gain, least, most, again })
 }

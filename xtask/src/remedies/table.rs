@@ -287,7 +287,7 @@ fn predictions(journal: &Journal, seeds: Range<u64>, failures: bool) {
     }
     if !repetitions.is_empty() {
         println!(
-            "  two medians of three pairs of the same remedy differ by: {} ({} remedies)",
+            "  two medians of three trials of the same remedy differ by: {} ({} remedies)",
             both(&mut repetitions),
             repetitions.len()
         );

@@ -1,9 +1,9 @@
 //! A sink that is busy all the time, or that waits most of the time for its output to be accepted.
 
 use crate::report::{Figure, Finding, SleepsFor, Task, TaskShares, VerdictKind, Words};
-use crate::verdict::accounts::{asleep_part, computing_part, is_sure, sleeps};
+use crate::verdict::accounts::{asleep_part, computing_part, is_sure, sleeps, writing_part};
 use crate::verdict::facts::{Facts, is_sink};
-use crate::verdict::thresholds::{ASLEEP, SATURATED, STARVED};
+use crate::verdict::thresholds::{ASLEEP, READ_SLOWLY, SATURATED, STARVED};
 use crate::verdict::words::the;
 use crate::wording::percent;
 
@@ -12,7 +12,8 @@ pub(super) fn find(facts: &Facts<'_>) -> Option<Finding> {
     // it does.
     let presses = |task: &Task, shares: &TaskShares| {
         let slept = asleep_part(task.work.account.as_ref()).unwrap_or(0.0);
-        shares.busy >= SATURATED || shares.busy >= STARVED && slept >= ASLEEP && !facts.keeps_up()
+        let waits = shares.busy >= STARVED && slept >= ASLEEP || writing_part(task, shares) >= READ_SLOWLY;
+        shares.busy >= SATURATED || waits && !facts.keeps_up()
     };
     let (task, shares) = facts.tasks().find(|(task, shares)| is_sink(task) && presses(task, shares))?;
     let found = Finding { worker: task.worker, ..Finding::new(VerdictKind::Sink).about_task(task) };

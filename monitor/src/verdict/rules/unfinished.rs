@@ -1,8 +1,9 @@
 //! The source is held back by the limit on messages in flight, while the tasks after it have spare time.
 
 use crate::report::{Action, Figure, Finding, VerdictKind, Words};
-use crate::verdict::facts::{Facts, is_source, load};
-use crate::verdict::thresholds::{HELD_BACK, LONGER_STREAM, SATURATED, STARVED};
+use crate::verdict::accounts::writing_part;
+use crate::verdict::facts::{Facts, is_sink, is_source, load};
+use crate::verdict::thresholds::{HELD_BACK, LONGER_STREAM, READ_SLOWLY, SATURATED, STARVED};
 use crate::wording::counted;
 
 pub(super) fn find(facts: &Facts<'_>) -> Option<Finding> {
@@ -16,11 +17,13 @@ pub(super) fn find(facts: &Facts<'_>) -> Option<Finding> {
         entries.filter_map(|stream| stream.full_share).fold(0.0, f64::max)
     };
     // The limit on messages is not the cause if the source waits for its input as well, if a task or worker is
-    // busy all the time, or if tasks wait for room, because then a reader is the cause.
+    // busy all the time, if tasks wait for room, because then a reader is the cause, or if whoever reads what a sink
+    // writes sets the pace.
     let is_pressed = facts.is_in_time(&shares)
         || facts.inside().any(|(_, shares)| shares.busy >= SATURATED)
         || facts.workers.iter().any(|(_, shares)| load(shares) >= SATURATED)
-        || full("entry") >= HELD_BACK;
+        || full("entry") >= HELD_BACK
+        || facts.tasks().any(|(task, shares)| is_sink(task) && writing_part(task, &shares) >= READ_SLOWLY);
     (limit > 0 && !is_pressed).then(|| {
         Finding::new(VerdictKind::Capacity)
             .about_task(source)
