@@ -6,7 +6,7 @@ use crate::report::{
     Work, Worker, WorkerShares, component_of,
 };
 
-use super::accounts::is_sure;
+use super::accounts::{is_sure, writing_part};
 use super::thresholds::{HELD_BACK, LINKED, PREVAILS, SATURATED, SHORT_LIFE, STARVED};
 
 /// A report, and facts derived from it for rules.
@@ -125,6 +125,12 @@ impl<'r> Facts<'r> {
 
     /// The source with the most work or the most waiting for the outside, if the network keeps up with it.
     pub(super) fn source_kept_up_with(&self) -> Option<(&'r Task, TaskShares)> {
+        // While a pipe fills whose reader is slow, the source is not held back yet.
+        let fills =
+            |(task, shares): (&Task, TaskShares)| is_sink(task) && writing_part(task, &shares) >= SATURATED;
+        if self.tasks().any(fills) {
+            return None;
+        }
         let sources = self.tasks().filter(|(task, shares)| is_source(task) && self.is_kept_up_with(shares));
         sources.max_by(|a, b| a.1.busy.total_cmp(&b.1.busy))
     }

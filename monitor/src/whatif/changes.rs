@@ -534,7 +534,9 @@ fn divide(model: &mut Model, at: usize, replicas: usize) {
     (of.times, of.origin, of.is_placed) = (of.times / replicas as f64, Origin::Replica, false);
     let replica = of.clone();
     model.tasks.extend(std::iter::repeat_n(replica, replicas - 1));
-    let replicas = of_origin(model, |task| is_free(task) && task.origin == Origin::Replica);
+    // Replicas of other components keep their places: what they gain elsewhere is not gained by these replicas.
+    let component = &model.tasks[at].component;
+    let replicas = of_origin(model, |task| task.component == *component);
     let load = load_without(model, &replicas);
     spread(model, replicas, load);
 }

@@ -47,6 +47,17 @@ impl Goal {
         (score.is_finite() && score > 0.0).then_some(score)
     }
 
+    /// Says that the score is so many times that of before.
+    pub(super) fn changed(self, times: f64) -> String {
+        let (what, times) = match self {
+            Goal::Throughput => ("the throughput", times),
+            Goal::Latency => ("the latency", 1.0 / times),
+            Goal::Processor => ("the processor time of a message", 1.0 / times),
+            Goal::Memory => ("the number of messages in streams", 1.0 / times),
+        };
+        format!("{what} is {times:.2} times what it was")
+    }
+
     /// Whether keeping the rate is a condition of the goal, and not the goal itself.
     pub fn keeps_the_rate(self) -> bool {
         self != Goal::Throughput
@@ -249,6 +260,13 @@ mod tests {
             let error = text.parse::<Guard>().unwrap_err();
             assert!(error.contains(why), "{text}: {error}");
         }
+    }
+
+    #[test]
+    fn a_change_is_one_of_what_the_goal_is_about() {
+        assert_eq!(Goal::Throughput.changed(0.5), "the throughput is 0.50 times what it was");
+        assert_eq!(Goal::Latency.changed(0.5), "the latency is 2.00 times what it was");
+        assert_eq!(Goal::Processor.changed(2.0), "the processor time of a message is 0.50 times what it was");
     }
 
     #[test]

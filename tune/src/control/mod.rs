@@ -30,7 +30,7 @@ mod seen;
 use std::collections::{HashMap, HashSet};
 
 use crate::action::{Action, Candidate};
-use regime::Regime;
+use regime::{Other, Regime};
 
 pub(crate) use comparison::Comparison;
 pub use comparison::Gain;
@@ -357,8 +357,8 @@ impl Controller {
             self.settling -= 1;
             return Order::Wait;
         }
-        if self.regime.take(score, seen.shift) {
-            self.change_era();
+        if let Some(other) = self.regime.take(score, seen.shift) {
+            self.change_era(other);
         }
         if let Some(order) = self.watch_kept(score) {
             return order;
@@ -405,12 +405,18 @@ impl Controller {
         Order::Try(action)
     }
 
-    fn change_era(&mut self) {
+    fn change_era(&mut self, other: Other) {
         self.era += 1;
         self.watch = None;
         // Errors of a model in the former regime do not count in this one.
         self.trust.clear();
-        let why = format!("the {} is another one than before", self.goal);
+        let why = match other {
+            Other::Score(times) => self.goal.changed(times),
+            Other::Work(part) => {
+                format!("{:.0} % of the work is in other components than before", 100.0 * part)
+            }
+        };
+        let why = format!("{why}: what failed may be tried again");
         self.record(What::Changed, None, None, why);
     }
 
@@ -484,7 +490,7 @@ impl Controller {
                     return Order::Wait;
                 }
                 if trial.has_strayed {
-                    self.change_era();
+                    self.change_era(self.regime.other(score));
                     return self.interrupt(trial);
                 }
                 // One window may be disturbed by something else; its pair does not count.

@@ -426,24 +426,28 @@ fn a_goal_that_cannot_be_measured_is_recorded_once() {
     assert!(unknown[0].why.contains("latency cannot be measured"), "{}", unknown[0].why);
 }
 
+/// An action that promises much.
+fn hopeful() -> Candidate {
+    Candidate {
+        action: Action::set("x".to_owned(), 0, 1),
+        model: "one".to_owned(),
+        gain: 0.4,
+        why: String::new(),
+    }
+}
+
 #[test]
 fn trials_that_make_messages_late_are_few() {
     // The other value makes the latency six times as long, and the regime changes every four seconds, so that what
     // failed may be tried again.
     let mut controller = Controller::new(Goal::Latency, Vec::new(), Policy::default(), 0);
-    let candidate = || Candidate {
-        action: Action::set("x".to_owned(), 0, 1),
-        model: "one".to_owned(),
-        gain: 0.4,
-        why: String::new(),
-    };
     let (mut is_on, mut late, mut trials, count) = (false, 0.0, 0, 400);
     for n in 0..count {
         let regime = if n / 20 % 2 == 0 { 1.0 } else { 1.5 };
         let latency = 1e-3 * regime * if is_on { 6.0 } else { 1.0 };
         late += if is_on { 5.0 } else { 0.0 };
         let seen = Seen { rate: 1e4, latency, ..Seen::nothing((n + 1) as f64 * WINDOW, WINDOW) };
-        match controller.step(&seen, || if is_on { Vec::new() } else { vec![candidate()] }) {
+        match controller.step(&seen, || if is_on { Vec::new() } else { vec![hopeful()] }) {
             Order::Wait => {}
             Order::Try(_) => (is_on, trials) = (true, trials + 1),
             Order::Keep(_) => panic!("it gains nothing"),
@@ -461,17 +465,11 @@ fn a_trial_that_the_run_interrupted_is_repeated_soon() {
     // In the plant's sixth window, in the first trial, the rate with the former value doubles; the other value
     // gains 40 % throughout.
     let mut controller = Controller::new(Goal::Throughput, Vec::new(), Policy::default(), 0);
-    let candidate = || Candidate {
-        action: Action::set("x".to_owned(), 0, 1),
-        model: "one".to_owned(),
-        gain: 0.4,
-        why: String::new(),
-    };
     let (mut is_on, mut decisions) = (false, Vec::new());
     for n in 0..40 {
         let rate = if n < 5 { 1000.0 } else { 2000.0 } * if is_on { 1.4 } else { 1.0 };
         let seen = Seen { rate, ..Seen::nothing((n + 1) as f64 * WINDOW, WINDOW) };
-        match controller.step(&seen, || if is_on { Vec::new() } else { vec![candidate()] }) {
+        match controller.step(&seen, || if is_on { Vec::new() } else { vec![hopeful()] }) {
             Order::Wait => {}
             Order::Try(_) | Order::Keep(_) => is_on = true,
             Order::Former(_) | Order::Undo(_) => is_on = false,
@@ -505,6 +503,9 @@ fn a_regime_that_changes_opens_what_had_failed() {
     let changed =
         decisions.iter().find(|decision| decision.what == What::Changed).expect("the change is noticed");
     assert!((200.0..201.5).contains(&changed.at), "noticed at {} s", changed.at);
+    // The value 0 gives 560 instead of 1000.
+    assert!(changed.why.starts_with("the throughput is 0.5"), "{}", changed.why);
+    assert!(changed.why.ends_with("times what it was: what failed may be tried again"), "{}", changed.why);
 }
 
 proptest! {

@@ -18,6 +18,15 @@ const LOSS_MAX: f64 = 0.6;
 /// score.
 const SHIFT: f64 = 0.25;
 
+/// In what a new regime differs from the one before.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Other {
+    /// The score is so many times the mean of the former regime.
+    Score(f64),
+    /// This fraction of the work is done by other components.
+    Work(f64),
+}
+
 /// Watches for changes of the regime.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Regime {
@@ -30,18 +39,19 @@ pub(super) struct Regime {
 }
 
 impl Regime {
-    /// Adds a score. Returns true if the regime changed; the present window is then the first one of the new
-    /// regime.
-    pub(super) fn take(&mut self, score: f64, shift: f64) -> bool {
+    /// Adds a score. Returns what is different if the regime changed; the present window is then the first one of the
+    /// new regime.
+    pub(super) fn take(&mut self, score: f64, shift: f64) -> Option<Other> {
         let x = score.ln();
         if self.count == 0 {
             *self = Regime { count: 1, mean: x, last: x, ..Regime::default() };
-            return false;
+            return None;
         }
         if shift > SHIFT && self.count >= STABLE {
             *self = Regime { count: 1, mean: x, last: x, scatter: self.scatter, ..Regime::default() };
-            return true;
+            return Some(Other::Work(shift));
         }
+        let before = self.mean;
         let step = (x - self.last).abs();
         // A step counts towards the scatter with at most twice the scatter so far; otherwise the first large
         // step would raise the scatter so much that it would not be noticed.
@@ -57,9 +67,14 @@ impl Regime {
         self.last = x;
         if self.up.max(self.down) > lambda && self.count > STABLE {
             *self = Regime { count: 1, mean: x, last: x, scatter: self.scatter, ..Regime::default() };
-            return true;
+            return Some(Other::Score((x - before).exp()));
         }
-        false
+        None
+    }
+
+    /// How a score compares with the mean so far.
+    pub(super) fn other(&self, score: f64) -> Other {
+        Other::Score((score.ln() - self.mean).exp())
     }
 
     /// Whether the regime has been stable for long enough for comparisons.
@@ -103,11 +118,17 @@ mod tests {
         for seed in 0..40 {
             let mut chance = Chance::new(seed);
             let mut regime = Regime::default();
-            false_alarms += (0..300).filter(|_| regime.take(1000.0 * noise(&mut chance), 0.0)).count();
+            false_alarms +=
+                (0..300).filter(|_| regime.take(1000.0 * noise(&mut chance), 0.0).is_some()).count();
             assert!(regime.is_stable());
             let factor = chance.of(&[0.6, 1.5]);
-            let seen = (0..6).position(|_| regime.take(1000.0 * factor * noise(&mut chance), 0.0));
-            assert!(seen.is_some_and(|windows| windows <= 3), "seed {seed}: {seen:?}");
+            let seen =
+                (0..6).find_map(|n| Some((n, regime.take(1000.0 * factor * noise(&mut chance), 0.0)?)));
+            let is_right = |(windows, other)| match other {
+                Other::Score(times) => windows <= 3 && (0.8..1.25).contains(&(times / factor)),
+                Other::Work(_) => false,
+            };
+            assert!(seen.is_some_and(is_right), "seed {seed}: {seen:?}");
             assert!(!regime.is_stable());
         }
         assert!(false_alarms <= 4, "{false_alarms} in 12,000 windows");
@@ -116,7 +137,7 @@ mod tests {
     #[test]
     fn work_that_is_done_elsewhere_is_another_regime() {
         let mut regime = Regime::default();
-        assert!((0..10).all(|_| !regime.take(1000.0, 0.02)));
-        assert!(regime.take(1000.0, 0.6));
+        assert!((0..10).all(|_| regime.take(1000.0, 0.02).is_none()));
+        assert_eq!(regime.take(1000.0, 0.6), Some(Other::Work(0.6)));
     }
 }

@@ -17,9 +17,23 @@ pub(super) fn find(facts: &Facts<'_>) -> Option<Finding> {
     if worker.is_none() && !thread && facts.keeps_up() {
         return None;
     }
+    if streams_are_shorter(facts) {
+        return None;
+    }
     let mut found = short.add_to(Finding::new(VerdictKind::Quantum));
     found.worker = worker.map(|(worker, _)| worker.id);
     Some(found.rooted(facts).so(Action::set("exec.quantum", USUAL)))
+}
+
+/// Whether most streams hold no more than a quantum of messages: then the streams end dispatches as soon.
+fn streams_are_shorter(facts: &Facts<'_>) -> bool {
+    let Some(limits) = facts.report.limits else { return false };
+    let count = |is_it: &dyn Fn(u64) -> bool| {
+        let of_it = facts.report.streams.iter().filter(|stream| is_it(stream.capacity));
+        of_it.map(|stream| stream.streams).sum::<u64>()
+    };
+    let shorter = count(&|capacity| (1..=limits.quantum).contains(&capacity));
+    shorter > count(&|capacity| capacity > limits.quantum)
 }
 
 pub(super) fn describe(found: &Finding) -> Words {

@@ -3,11 +3,11 @@
 
 use thalweg_chance::Chance;
 
-use super::{Maker, found, task, worker};
+use super::{Maker, component, found, task, worker};
 use crate::ids::{TaskId, WorkerId};
 use crate::report::{
-    Asleep, BusyAccount, Hanging, Limits, Processors, Report, SleepsFor, State, Task, VerdictKind,
-    WorkerShares,
+    Asleep, BusyAccount, Hanging, Limits, Processors, Report, SleepsFor, State, Stream, Task, TaskShares,
+    VerdictKind, WorkerShares,
 };
 use crate::verdict::verdict;
 
@@ -158,6 +158,26 @@ fn a_limit_on_messages_under_way_is_named_where_nobody_else_is_busy() {
 }
 
 #[test]
+fn a_sink_whose_reader_is_slow_limits_the_flow_although_messages_under_way_are_limited() {
+    let of = |writing: f64| {
+        let mut report = sleeping(SleepsFor::Lock, 0.0, 0.0);
+        report.tasks[1] = task(2, "net/box", 0, 0.3, 1e6);
+        let mut sink = task(3, "sink", 0, 0.45, 1e6);
+        (sink.worker, sink.work.messages_out) = (None, Some(0));
+        sink.work.account = Some(slept(SleepsFor::Write, writing));
+        report.tasks.push(sink);
+        report.workers = vec![worker(0, 0.3)];
+        report.limits = Some(Limits { quantum: 64, unfinished: 2 });
+        verdict(&report)
+    };
+    // The sink is asleep in a write for 41 % of the time, and for 18 %.
+    let found = of(0.9);
+    assert_eq!((found.finding.kind, found.finding.rule.as_str()), (VerdictKind::Sink, "sink"));
+    assert!(found.words.suggestion.is_some_and(|so| so.contains("reader")));
+    assert_eq!(of(0.4).finding.rule, "unfinished");
+}
+
+#[test]
 fn a_limit_on_messages_under_way_does_not_limit_a_source_that_waits_for_its_input_as_well() {
     let of = |unfinished: u64, input_wait: f64| {
         let mut report = sleeping(SleepsFor::Lock, 0.0, 0.0);
@@ -188,6 +208,94 @@ fn a_small_quantum_is_known_by_what_dispatches_take_in_every_mode() {
     assert!(of(1, 1_000_000));
     assert!(!of(64, 1_000_000), "the streams end them");
     assert!(!of(4, 1_000_000), "they take less than they may");
+}
+
+/// A stream whose contents are not recorded.
+fn stream(writer: &str, reader: &str, capacity: u64) -> Stream {
+    Stream {
+        name: format!("{writer} → {reader}"),
+        writer: Some(writer.to_owned()),
+        reader: Some(reader.to_owned()),
+        role: "inner".to_owned(),
+        streams: 1,
+        capacity,
+        written: Some(100),
+        read: Some(100),
+        failed: 0,
+        held: None,
+        dropped: None,
+        rate_per_s: None,
+        occupancy_mean: None,
+        occupancy_max: None,
+        occupancy: None,
+        wait_ns: None,
+        full_share: None,
+        empty_share: None,
+        conserved: None,
+        volume: None,
+    }
+}
+
+#[test]
+fn streams_that_hold_no_more_than_a_quantum_end_dispatches_as_soon() {
+    let of = |capacity: u64| {
+        let mut report = sleeping(SleepsFor::Lock, 0.0, 0.0);
+        let work = &mut report.tasks[1].work;
+        (work.messages_in, work.dispatches, work.yield_share) = (Some(1_000_000), Some(1_000_000), Some(1.0));
+        work.busy_ns = Some(0.95e9);
+        report.limits = Some(Limits { quantum: 2, unfinished: 0 });
+        report.streams = vec![stream("source", "net/box", capacity), stream("net/box", "sink", capacity)];
+        found("quantum", &report).is_some()
+    };
+    assert!(!of(1) && !of(2));
+    assert!(of(3) && of(64));
+}
+
+#[test]
+fn small_streams_are_known_by_what_their_ends_wait_for_in_every_mode() {
+    let of = |capacity: u64, waits: [f64; 2], busy: f64| {
+        let mut report = sleeping(SleepsFor::Lock, 0.0, 0.0);
+        report.tasks[1] = task(2, "net/b", 0, busy, 1e6);
+        report.workers = vec![worker(0, busy)];
+        report.streams = vec![stream("net/a", "net/b", capacity)];
+        let [room, input] = waits;
+        report.components = [("net/a", room, 0.0), ("net/b", 0.0, input)]
+            .map(|(path, output_wait, input_wait)| {
+                let mut of_it = component(path, 1, 100, 1e6);
+                of_it.work.shares = Some(TaskShares { busy: 0.2, input_wait, output_wait, ready: 0.0 });
+                of_it
+            })
+            .into();
+        verdict(&report)
+    };
+    let named = of(2, [0.24, 0.28], 0.3);
+    assert_eq!((named.finding.kind, named.finding.rule.as_str()), (VerdictKind::Capacity, "small_stream"));
+    assert!(
+        named.words.text.contains("wait 24 % of the time for room and their readers 28 %"),
+        "{:?}",
+        named.words
+    );
+    assert_ne!(of(64, [0.24, 0.28], 0.3).finding.rule, "small_stream", "it holds many");
+    assert_ne!(of(2, [0.24, 0.02], 0.3).finding.rule, "small_stream", "the reader always has messages");
+    assert_eq!(of(2, [0.24, 0.28], 0.95).finding.rule, "saturated_task");
+}
+
+#[test]
+fn a_source_that_fills_the_pipe_of_a_slow_reader_is_not_kept_up_with() {
+    let of = |writing: f64| {
+        let mut report = sleeping(SleepsFor::Lock, 0.0, 0.0);
+        let shares = report.tasks[0].work.shares.as_mut().unwrap();
+        (shares.busy, shares.input_wait, shares.output_wait) = (0.02, 0.86, 0.12);
+        report.tasks[1] = task(2, "net/box", 0, 0.3, 1e6);
+        let mut sink = task(3, "sink", 0, 0.88, 1e6);
+        (sink.worker, sink.work.messages_out) = (None, Some(0));
+        sink.work.account = Some(slept(SleepsFor::Write, writing));
+        report.tasks.push(sink);
+        report.workers = vec![worker(0, 0.3)];
+        verdict(&report).finding.kind
+    };
+    assert_eq!(of(0.98), VerdictKind::Sink);
+    assert_eq!(of(0.5), VerdictKind::Nothing);
 }
 
 /// A live run that has made no progress for three seconds.

@@ -136,6 +136,41 @@ fn a_loss_by_fewer_workers_is_not_predicted() {
 }
 
 #[test]
+fn replicas_of_one_box_leave_those_of_others_in_their_places() {
+    // A model from sums, which has no streams: the replicas of `t1` are on the worker on which `t0` is.
+    let mut model = apart(&[1e3, 5e3, 5e3], 10, 2);
+    for task in &mut model.tasks[1..] {
+        (task.component, task.origin) = ("t1".to_owned(), Origin::Replica);
+    }
+    let after = Change::Replicas { component: "t0".to_owned(), replicas: 4 }.applied(&model);
+    let places = |component: &str| {
+        let of_it = after.tasks.iter().filter(|task| task.component == component);
+        of_it.map(|task| task.place == Place::Worker(0)).collect::<Vec<_>>()
+    };
+    assert_eq!(places("t1"), [true, true]);
+    assert_eq!(places("t0"), [false; 4], "the other worker has time");
+}
+
+#[test]
+fn what_a_limit_costs_is_not_more_than_the_run_shows() {
+    let mut model = line(&vec![vec![10e3; 400]; 3], &[8, 8]);
+    let free = run(&model).lasted_ns;
+    model.runtime.unfinished = 1;
+    let held = run(&model).lasted_ns;
+    let of_run = |lasted_ns: f64| {
+        let changes = predicted(&model, lasted_ns, 0.0).answer.changes;
+        let row =
+            changes.into_iter().find(|row| matches!(row.change, Change::NoLimit { .. })).expect("a limit");
+        assert!(row.least <= row.gain && row.gain <= row.most, "{row:?}");
+        row.gain
+    };
+    assert!(close(of_run(held), held / free - 1.0, 1e-9));
+    assert!(close(of_run(1.1 * held), held / free - 1.0, 1e-9), "other things delayed the run, too");
+    // The replay overrates what a message costs that waits for the one before.
+    assert!(close(of_run(0.85 * held), 0.85 * held / free - 1.0, 1e-9));
+}
+
+#[test]
 fn more_stages_than_a_block_go_on_to_the_next_worker() {
     let mut model = apart(&[10e3; 18], 2, 3);
     // The mapper places a single task on the middle worker.
