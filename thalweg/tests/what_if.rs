@@ -63,7 +63,7 @@ fn a_recorded_run_is_replayed_or_reported_as_beyond_the_replay() {
     assert_eq!(believed, stdout.contains("changes were replayed"), "{stdout}");
 }
 
-/// Whoever reads the output sets the pace, although the source waits for the limit on messages most of the time.
+/// The program that reads the output sets the pace, although the source waits for the limit on messages most of the time.
 #[test]
 fn a_slow_reader_is_named_although_messages_under_way_are_limited() {
     let folder = tempfile::tempdir().expect("a temporary folder");

@@ -47,7 +47,7 @@ thresholds! {
     /// than this share of their time hold records back.
     LINKED = 0.3, "share";
     /// If a sink is asleep in a write for this share of the time, what it writes into is full again and again, so
-    /// whoever reads that sets the pace.
+    /// the program that reads it sets the pace.
     READ_SLOWLY = 0.3, "share";
     /// An account counts if it is based on this many samples of a thread, or if half of its busy time is in
     /// dispatches whose processor time was measured.

@@ -26,21 +26,20 @@
 //! - A task with several inputs reads them in the recorded order if it mostly waited for one particular
 //!   input; else it reads any input that has a message. The k-th message that the task reads gets the
 //!   recorded cost and outputs of its k-th message, so totals stay the same.
-//! - A box that is often asleep in `read` is assumed to run at the pace of its outside input, and a sink that is often
-//!   asleep in `write` at the pace of whoever reads what it writes: then the only change tried is to make that box
-//!   or sink faster. Replicas of a box that sleeps for a lock or in `read` are not
-//!   tried.
+//! - A box that is often asleep in `read` is assumed to run at the pace of its outside input, and a sink that is
+//!   often asleep in `write` at the pace of the program that reads what it writes: then the only change tried is
+//!   to make that box or sink faster. Replicas of a box that sleeps for a lock or in `read` are not tried.
 //! - A change with which tasks are placed anew (another number of workers or mapper, replicas, no places)
 //!   gains only what it gains beyond another run of the unchanged network, in which tasks are placed anew as
 //!   well. Tasks that are created during the run are placed as the runtime does: replicas of a split where
 //!   there is time for them, stages of a star on the worker of the star.
-//! - A loss by fewer workers or by other places of tasks is not predicted: with fewer busy threads each message takes
-//!   less time, by an amount that the recording does not show.
-//! - Gain `= T_before / T_after − 1`, with both times from replays; without a limit on messages in flight, `T_before`
-//!   is the time of the run if the replay is slower, because it then takes the limit for a greater hindrance than it
-//!   was. The interval of the gain comes from a
-//!   bootstrap over 32 parts of the run with equal numbers of messages at the sinks, widened by the replay's
-//!   error: 2 %, and half of its deviation from the recorded run.
+//! - A loss by fewer workers or by other places of tasks is not predicted: with fewer busy threads each message
+//!   takes less time, by an amount that the recording does not show.
+//! - Gain `= T_before / T_after − 1`, with both times from replays; without a limit on messages in flight,
+//!   `T_before` is the time of the run if the replay is slower, because it then takes the limit for a greater
+//!   hindrance than it was. The interval of the gain comes from a bootstrap over 32 parts of the run with equal
+//!   numbers of messages at the sinks, widened by the replay's error: 2 %, and half of its deviation from the
+//!   recorded run.
 //!
 //! ```no_run
 //! let feed = thalweg_scope::ScopeFeed::of("kept-run")?;

@@ -38,9 +38,9 @@ const AWAKE: f64 = 0.5;
 const TICKS_MIN: f64 = 30.0;
 const REGULAR: f64 = 0.5;
 
-/// A box runs at the pace of its outside input if this share of its samples shows it asleep in a read, and a sink at
-/// the pace of whoever reads what it writes if it is asleep in a write for this share of the run: then the pipe is
-/// full again and again, so its reader always has something to read.
+/// A box runs at the pace of its outside input if this share of its samples shows it asleep in a read, and a sink
+/// at the pace of the program that reads what it writes if it is asleep in a write for this share of the run: then
+/// the pipe is full again and again, so its reader always has something to read.
 pub(super) const PACED: f64 = 0.3;
 
 /// Gathers the data for the replay of a run.

@@ -17,8 +17,8 @@ pub(super) fn find(facts: &Facts<'_>) -> Option<Finding> {
         entries.filter_map(|stream| stream.full_share).fold(0.0, f64::max)
     };
     // The limit on messages is not the cause if the source waits for its input as well, if a task or worker is
-    // busy all the time, if tasks wait for room, because then a reader is the cause, or if whoever reads what a sink
-    // writes sets the pace.
+    // busy all the time, if tasks wait for room, because then a reader is the cause, or if the program that reads
+    // what a sink writes sets the pace.
     let is_pressed = facts.is_in_time(&shares)
         || facts.inside().any(|(_, shares)| shares.busy >= SATURATED)
         || facts.workers.iter().any(|(_, shares)| load(shares) >= SATURATED)
