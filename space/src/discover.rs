@@ -251,7 +251,7 @@ fn remove_from(directory: &File, path: &Path) -> Result<(), Error> {
     withdraw_identity(&inside);
     remove_files(&inside, path)?;
     for file in [IDENTITY_HALF_MADE, IDENTITY] {
-        remove_file(&inside.join(file)).map_err(|e| Error::io("remove", path, e))?;
+        remove_file(&inside.join(file)).map_err(|e| Error::io("remove", &path.join(file), e))?;
     }
     if is_at(directory, path) {
         unless_gone(std::fs::remove_dir(path)).map_err(|e| Error::io("remove", path, e))?;

@@ -123,12 +123,15 @@ impl<'r> Facts<'r> {
         self.inside().find(|(task, shares)| prevails(task, shares.busy))
     }
 
+    /// Whether a sink is asleep in a write for at least this share of the time.
+    pub(super) fn is_read_slowly(&self, share: f64) -> bool {
+        self.tasks().any(|(task, shares)| is_sink(task) && writing_part(task, &shares) >= share)
+    }
+
     /// The source with the most work or the most waiting for the outside, if the network keeps up with it.
     pub(super) fn source_kept_up_with(&self) -> Option<(&'r Task, TaskShares)> {
-        // While a pipe fills whose reader is slow, the source is not held back yet.
-        let fills =
-            |(task, shares): (&Task, TaskShares)| is_sink(task) && writing_part(task, &shares) >= SATURATED;
-        if self.tasks().any(fills) {
+        // The source is not held back yet while its messages fill the pipe of a slow reader.
+        if self.is_read_slowly(SATURATED) {
             return None;
         }
         let sources = self.tasks().filter(|(task, shares)| is_source(task) && self.is_kept_up_with(shares));

@@ -102,6 +102,32 @@ fn worker(id: u64, busy: f64) -> Worker {
     Worker { id: WorkerId::of(id), lifetime_ns: 1e9, shares: Some(shares), ..Worker::default() }
 }
 
+/// A stream of which only the ends and the capacity are known.
+fn stream(writer: &str, reader: &str, capacity: u64) -> Stream {
+    Stream {
+        name: format!("{writer} → {reader}"),
+        writer: Some(writer.to_owned()),
+        reader: Some(reader.to_owned()),
+        role: "inner".to_owned(),
+        streams: 1,
+        capacity,
+        written: None,
+        read: None,
+        failed: 0,
+        held: None,
+        dropped: None,
+        rate_per_s: None,
+        occupancy_mean: None,
+        occupancy_max: None,
+        occupancy: None,
+        wait_ns: None,
+        full_share: None,
+        empty_share: None,
+        conserved: None,
+        volume: None,
+    }
+}
+
 #[test]
 fn a_verdict_on_a_short_run_warns_that_it_was_short() {
     let text_of = |duration_ns: f64, partial: bool| {
@@ -407,22 +433,10 @@ impl Maker {
             writer: self.maybe(Maker::path),
             reader: self.maybe(Maker::path),
             role,
-            streams: 1,
             capacity: self.one(&[0, 1, 2, 8, 64, 1024]),
-            written: None,
-            read: None,
-            failed: 0,
-            held: None,
-            dropped: None,
-            rate_per_s: None,
-            occupancy_mean: None,
-            occupancy_max: None,
-            occupancy: None,
-            wait_ns: None,
             full_share: self.maybe(Maker::share),
             empty_share: self.maybe(Maker::share),
-            conserved: None,
-            volume: None,
+            ..stream("", "", 0)
         }
     }
 

@@ -53,7 +53,7 @@ const TRIAL_SECONDS: f64 = 0.08;
 const ROUNDS: u32 = 3;
 /// The largest number of further pairs, if the noise of the trials leaves the mark of a verdict open.
 const ROUNDS_MAX: u32 = 10;
-/// The number of further trials for the other remedies whose gain is predicted.
+/// The number of further trials of a remedy that has a predicted gain and was tried only once.
 const FURTHER: u32 = 4;
 /// The number of remedies that count as most promising.
 const PROMISING: usize = 2;
@@ -275,7 +275,7 @@ fn measure(bench: &Bench, journal: &mut Journal, seed: u64, planted: &Planted, a
             pair(bench, journal, seed, planted, size, remedy, round)?;
         }
     }
-    for remedy in predicted_only(journal, seed, planted) {
+    for remedy in tried_once(journal, seed, planted) {
         let mended = remedy.applied(&planted.case, &places(journal, seed));
         for nth in 1..=FURTHER {
             if over() {
@@ -289,8 +289,8 @@ fn measure(bench: &Bench, journal: &mut Journal, seed: u64, planted: &Planted, a
     Ok(())
 }
 
-/// The remedies whose gain is predicted and that were tried only once.
-fn predicted_only(journal: &Journal, seed: u64, planted: &Planted) -> Vec<Remedy> {
+/// The remedies that have a predicted gain and were tried only once.
+fn tried_once(journal: &Journal, seed: u64, planted: &Planted) -> Vec<Remedy> {
     let Some(what_if) = journal.get(seed, "what if") else { return Vec::new() };
     let once = |remedy: &Remedy| {
         journal.get(seed, &name_of(*remedy, 0)).is_some() && later_trials(journal, seed, *remedy).is_empty()
@@ -548,4 +548,19 @@ fn contenders(journal: &Journal, seed: u64, planted: &Planted) -> Vec<Remedy> {
 fn verdict<'j>(journal: &'j Journal, seed: u64, word: &str) -> Option<&'j Value> {
     journal.get(seed, "done")?;
     journal.get(seed, &format!("verdict {word}")).filter(|verdict| verdict["kind"].is_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::lower_third;
+
+    #[test]
+    fn the_lower_third_is_between_the_values_around_it() {
+        assert_eq!(lower_third(&mut [5.0, 1.0, 4.0, 2.0, 3.0]), 2.0);
+        assert!((lower_third(&mut [9.0, 1.0, 4.0]) - 2.0).abs() < 1e-9);
+        assert_eq!(
+            (lower_third(&mut [7.0, 3.0]), lower_third(&mut [7.0]), lower_third(&mut [])),
+            (3.0, 7.0, 0.0)
+        );
+    }
 }

@@ -6,47 +6,41 @@ use crate::verdict::facts::Facts;
 use crate::verdict::thresholds::{BOTH_WAIT, HELD_BACK, SATURATED, SMALL};
 
 pub(super) fn find(facts: &Facts<'_>) -> Option<Finding> {
-    let both = |stream: &Stream| Some(stream.full_share?.min(stream.empty_share?));
-    let streams = facts.report.streams.iter().filter_map(|stream| Some((stream, both(stream)?)));
-    let worst = streams
-        .filter(|&(stream, share)| share >= BOTH_WAIT && is_small(stream))
-        .max_by(|a, b| a.1.total_cmp(&b.1));
-    let Some((stream, _)) = worst else { return of_ends(facts) };
+    let by_contents = worst(facts, |stream| Some((stream.full_share?, stream.empty_share?)));
+    let (stream, full, empty) = by_contents.or_else(|| by_ends(facts))?;
     Some(
         too_small(stream)
-            .with(Figure::share("full", stream.full_share?).of(stream))
-            .with(Figure::share("empty", stream.empty_share?).of(stream))
+            .with(Figure::share("full", full).of(stream))
+            .with(Figure::share("empty", empty).of(stream))
             .rooted(facts),
     )
 }
 
-fn is_small(stream: &Stream) -> bool {
-    (1..=SMALL as u64).contains(&stream.capacity)
+/// The small stream whose ends both wait most, with the shares of the time for which the writer waits for room and the
+/// reader for messages.
+fn worst<'r>(
+    facts: &Facts<'r>,
+    waits: impl Fn(&Stream) -> Option<(f64, f64)>,
+) -> Option<(&'r Stream, f64, f64)> {
+    let small = facts.report.streams.iter().filter(|stream| (1..=SMALL as u64).contains(&stream.capacity));
+    let known = small.filter_map(|stream| waits(stream).map(|(full, empty)| (stream, full, empty)));
+    let both = |of: &(&Stream, f64, f64)| of.1.min(of.2);
+    known.filter(|of| both(of) >= BOTH_WAIT).max_by(|a, b| both(a).total_cmp(&both(b)))
 }
 
-/// The finding if the contents of streams are not recorded: the source is held back although no task or worker is
-/// busy all the time, and of a small stream the writer waits for room and the reader for messages.
-fn of_ends(facts: &Facts<'_>) -> Option<Finding> {
+/// The worst stream if the contents of streams are not recorded: the source is held back although no task or worker is
+/// busy all the time, and the components at both ends of the stream wait.
+fn by_ends<'r>(facts: &Facts<'r>) -> Option<(&'r Stream, f64, f64)> {
     let is_busy =
         facts.saturated_worker().is_some() || facts.tasks().any(|(_, shares)| shares.busy >= SATURATED);
     if is_busy || facts.held_back.is_none_or(|share| share < HELD_BACK) {
         return None;
     }
     let shares = |path: &Option<String>| facts.component(path.as_deref()?)?.work.shares;
-    let waits =
-        |stream: &Stream| Some((shares(&stream.writer)?.output_wait, shares(&stream.reader)?.input_wait));
-    let unknown =
-        facts.report.streams.iter().filter(|stream| stream.full_share.is_none() && is_small(stream));
-    let (stream, (room, input)) = unknown
-        .filter_map(|stream| Some((stream, waits(stream)?)))
-        .filter(|(_, (room, input))| room.min(*input) >= BOTH_WAIT)
-        .max_by(|(_, a), (_, b)| a.0.min(a.1).total_cmp(&b.0.min(b.1)))?;
-    Some(
-        too_small(stream)
-            .with(Figure::share("full", room).of(stream))
-            .with(Figure::share("empty", input).of(stream))
-            .rooted(facts),
-    )
+    worst(facts, |stream| match stream.full_share {
+        None => Some((shares(&stream.writer)?.output_wait, shares(&stream.reader)?.input_wait)),
+        Some(_) => None,
+    })
 }
 
 pub(super) fn describe(found: &Finding) -> Words {

@@ -1,8 +1,7 @@
 //! The source is held back by the limit on messages in flight, while the tasks after it have spare time.
 
 use crate::report::{Action, Figure, Finding, VerdictKind, Words};
-use crate::verdict::accounts::writing_part;
-use crate::verdict::facts::{Facts, is_sink, is_source, load};
+use crate::verdict::facts::{Facts, is_source, load};
 use crate::verdict::thresholds::{HELD_BACK, LONGER_STREAM, READ_SLOWLY, SATURATED, STARVED};
 use crate::wording::counted;
 
@@ -23,7 +22,7 @@ pub(super) fn find(facts: &Facts<'_>) -> Option<Finding> {
         || facts.inside().any(|(_, shares)| shares.busy >= SATURATED)
         || facts.workers.iter().any(|(_, shares)| load(shares) >= SATURATED)
         || full("entry") >= HELD_BACK
-        || facts.tasks().any(|(task, shares)| is_sink(task) && writing_part(task, &shares) >= READ_SLOWLY);
+        || facts.is_read_slowly(READ_SLOWLY);
     (limit > 0 && !is_pressed).then(|| {
         Finding::new(VerdictKind::Capacity)
             .about_task(source)

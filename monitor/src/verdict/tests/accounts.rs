@@ -3,10 +3,10 @@
 
 use thalweg_chance::Chance;
 
-use super::{Maker, component, found, task, worker};
+use super::{Maker, component, found, stream, task, worker};
 use crate::ids::{TaskId, WorkerId};
 use crate::report::{
-    Asleep, BusyAccount, Hanging, Limits, Processors, Report, SleepsFor, State, Stream, Task, TaskShares,
+    Asleep, BusyAccount, Hanging, Limits, Processors, Report, SleepsFor, State, Task, TaskShares,
     VerdictKind, WorkerShares,
 };
 use crate::verdict::verdict;
@@ -157,16 +157,21 @@ fn a_limit_on_messages_under_way_is_named_where_nobody_else_is_busy() {
     assert_eq!(of(2, 0.95), "saturated_task", "the box holds the source back anyway");
 }
 
+/// Lets the box of a report rest, and adds a sink that is busy, and asleep in writes for the share `writing` of that.
+fn add_sink(report: &mut Report, busy: f64, writing: f64) {
+    report.tasks[1] = task(2, "net/box", 0, 0.3, 1e6);
+    report.workers = vec![worker(0, 0.3)];
+    let mut sink = task(3, "sink", 0, busy, 1e6);
+    (sink.worker, sink.work.messages_out) = (None, Some(0));
+    sink.work.account = Some(slept(SleepsFor::Write, writing));
+    report.tasks.push(sink);
+}
+
 #[test]
 fn a_sink_whose_reader_is_slow_limits_the_flow_although_messages_under_way_are_limited() {
     let of = |writing: f64| {
         let mut report = sleeping(SleepsFor::Lock, 0.0, 0.0);
-        report.tasks[1] = task(2, "net/box", 0, 0.3, 1e6);
-        let mut sink = task(3, "sink", 0, 0.45, 1e6);
-        (sink.worker, sink.work.messages_out) = (None, Some(0));
-        sink.work.account = Some(slept(SleepsFor::Write, writing));
-        report.tasks.push(sink);
-        report.workers = vec![worker(0, 0.3)];
+        add_sink(&mut report, 0.45, writing);
         report.limits = Some(Limits { quantum: 64, unfinished: 2 });
         verdict(&report)
     };
@@ -208,32 +213,6 @@ fn a_small_quantum_is_known_by_what_dispatches_take_in_every_mode() {
     assert!(of(1, 1_000_000));
     assert!(!of(64, 1_000_000), "the streams end them");
     assert!(!of(4, 1_000_000), "they take less than they may");
-}
-
-/// A stream whose contents are not recorded.
-fn stream(writer: &str, reader: &str, capacity: u64) -> Stream {
-    Stream {
-        name: format!("{writer} → {reader}"),
-        writer: Some(writer.to_owned()),
-        reader: Some(reader.to_owned()),
-        role: "inner".to_owned(),
-        streams: 1,
-        capacity,
-        written: Some(100),
-        read: Some(100),
-        failed: 0,
-        held: None,
-        dropped: None,
-        rate_per_s: None,
-        occupancy_mean: None,
-        occupancy_max: None,
-        occupancy: None,
-        wait_ns: None,
-        full_share: None,
-        empty_share: None,
-        conserved: None,
-        volume: None,
-    }
 }
 
 #[test]
@@ -286,12 +265,7 @@ fn a_source_that_fills_the_pipe_of_a_slow_reader_is_not_kept_up_with() {
         let mut report = sleeping(SleepsFor::Lock, 0.0, 0.0);
         let shares = report.tasks[0].work.shares.as_mut().unwrap();
         (shares.busy, shares.input_wait, shares.output_wait) = (0.02, 0.86, 0.12);
-        report.tasks[1] = task(2, "net/box", 0, 0.3, 1e6);
-        let mut sink = task(3, "sink", 0, 0.88, 1e6);
-        (sink.worker, sink.work.messages_out) = (None, Some(0));
-        sink.work.account = Some(slept(SleepsFor::Write, writing));
-        report.tasks.push(sink);
-        report.workers = vec![worker(0, 0.3)];
+        add_sink(&mut report, 0.88, writing);
         verdict(&report).finding.kind
     };
     assert_eq!(of(0.98), VerdictKind::Sink);
