@@ -23,6 +23,10 @@ use thalweg_box::{Out, library};
 const BOXES: usize = 12;
 /// The approximate number of turns of the loop in a microsecond.
 const TURNS_PER_US: f64 = 650.0;
+/// The approximate number of turns that take as long as a page fault.
+const TURNS_PER_FAULT: u64 = 400;
+/// The bytes of a page.
+const PAGE: usize = 4096;
 /// The number of words through which memory-bound boxes jump: 16 MiB, more than a core's own caches hold.
 const NUMBERS: usize = 2 << 20;
 /// The approximate number of turns that take as long as a count in a cache line that no other thread uses.
@@ -263,16 +267,13 @@ fn allocate(turns: u64) {
     }
 }
 
-/// Writes to pages of memory for the first time.
+/// Writes to pages of memory for the first time. The memory comes from the kernel and returns to it: an allocator would
+/// hand out the same pages again.
 fn fault(turns: u64) {
-    const BYTES: usize = 1 << 20;
-    for _ in 0..(turns / 100_000).max(1) {
-        let mut fresh = vec![0_u8; BYTES];
-        for page in fresh.chunks_mut(4096) {
-            page[0] = 1;
-        }
-        black_box(&fresh);
-    }
+    let pages = (turns / TURNS_PER_FAULT).max(1) as usize;
+    let Ok(mut fresh) = memmap2::MmapMut::map_anon(pages * PAGE) else { return };
+    fresh.chunks_mut(PAGE).for_each(|page| page[0] = 1);
+    black_box(&fresh);
 }
 
 /// Reads memory at random: each word has the index of the next.

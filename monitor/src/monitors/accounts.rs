@@ -34,6 +34,8 @@ const LATELY_NS: f64 = 2.5e9;
 pub(crate) struct Accounts {
     tasks: IdMap<Sum>,
     components: IdMap<Sum>,
+    /// The samples of tasks that had ended before, so that their component was no longer known.
+    ended: IdMap<Sum>,
     workers: IdMap<Sum>,
     /// The last sample of each task that slept.
     last: IdMap<(u64, ThreadSampled)>,
@@ -284,6 +286,7 @@ impl Monitor for Accounts {
     fn restart(&mut self, _time: u64) {
         self.tasks.clear();
         self.components.clear();
+        self.ended.clear();
         self.workers.clear();
         self.locks.restart();
         for [before, now] in self.of_workers.values_mut().chain(self.of_tasks.values_mut()) {
@@ -293,7 +296,7 @@ impl Monitor for Accounts {
     }
 
     fn publish(&mut self, moment: &Moment<'_>, report: &mut Report) {
-        let by_path = self.by_path(moment);
+        let by_path = self.by_path(moment, report);
         for component in &mut report.components {
             let work = &mut component.work;
             let sum = by_path.get(component.path.as_str());
@@ -342,8 +345,12 @@ impl Accounts {
         if self.tasks.len() < TASKS_MAX || self.tasks.contains_key(&task) {
             add(self.tasks.entry(task).or_default());
         }
-        if let Some(task) = batch.structure().task(task) {
-            add(self.components.entry(task.component).or_default());
+        match batch.structure().task(task) {
+            Some(task) => add(self.components.entry(task.component).or_default()),
+            None if self.ended.len() < TASKS_MAX || self.ended.contains_key(&task) => {
+                add(self.ended.entry(task).or_default());
+            }
+            None => {}
         }
         if worker < OWN_THREAD {
             add(self.workers.entry(worker).or_default());
@@ -388,10 +395,15 @@ impl Accounts {
     }
 
     /// The sums of components by path. Sites with the same path count as one component.
-    fn by_path(&self, moment: &Moment<'_>) -> HashMap<String, Sum> {
+    fn by_path(&self, moment: &Moment<'_>, report: &Report) -> HashMap<String, Sum> {
         let mut by_path: HashMap<String, Sum> = HashMap::new();
         for (&site, sum) in &self.components {
             by_path.entry(moment.names.site(site).path).or_default().add(sum);
+        }
+        for task in &report.tasks {
+            if let Some(sum) = self.ended.get(&task.id.number) {
+                by_path.entry(component_of(&task.name).to_owned()).or_default().add(sum);
+            }
         }
         by_path
     }

@@ -20,6 +20,16 @@ const KERNEL_MIN_NS: f64 = 40e6;
 const KERNEL_USUAL: f64 = 0.03;
 /// The processor time of a page fault.
 const FAULT_NS: f64 = 1_000.0;
+/// The least share of its tasks' time for which a worker slept, and the least share of its processor time for which it
+/// ran in the kernel, of a worker with a task that shares a lock although no sample found it asleep for this lock.
+const SLEPT_MIN: f64 = 0.1;
+const IN_KERNEL_MIN: f64 = 0.02;
+/// A task that samples found asleep for a lock so often, and for a share of its time between these two, waits for
+/// another task, also if that one never sleeps for the lock: it takes the lock again before the waiting one has woken.
+const LOOKS_CLEAR: u64 = 3;
+const CLEAR: std::ops::Range<f64> = 0.2..0.75;
+/// The least share of processor time in the kernel that is as clear a sign of a lock as a second sample.
+const IN_KERNEL_CLEAR: f64 = 0.1;
 /// The number of a task's samples that count as much as the processor time of its worker.
 const LOOKS_FEW: f64 = 20.0;
 /// The most locks that are distinguished.
@@ -108,26 +118,29 @@ impl Locks {
         };
         let part = looks as f64 / self.asleep as f64;
         let sleeps = |of: &&Busy<'_>| self.tasks.contains_key(&(lock, of.task));
-        let sharing: HashSet<&str> = busy.iter().filter(sleeps).map(|of| of.component).collect();
-        let tasks = busy.iter().filter(sleeps).count();
+        let mut sharing: HashSet<&str> = busy.iter().filter(sleeps).map(|of| of.component).collect();
+        let mut tasks = busy.iter().filter(sleeps).count();
+        if tasks < TASKS_MIN {
+            let unseen = self.unseen(busy, &sleeps);
+            tasks += unseen.len();
+            sharing.extend(unseen);
+        }
         let shares = |of: &&Busy<'_>| sharing.contains(of.component);
         let workers: HashSet<u64> = busy.iter().filter(shares).map(|of| of.worker).collect();
-        if looks < LOOKS_MIN || tasks < TASKS_MIN || part < MOST || workers.len() < 2 {
+        let is_seen = looks >= LOOKS_MIN
+            || workers.iter().all(|worker| self.is_held_up(busy, *worker, IN_KERNEL_CLEAR));
+        if !is_seen || tasks < TASKS_MIN || part < MOST || workers.len() < 2 {
             return HashMap::new();
         }
         // A worker that sleeps less for the lock wakes the others more often, so the times of all are added up.
         let (mut slept_ns, mut sharing_ns, mut awake_ns, mut in_kernel_ns) = (0.0, 0.0, 0.0, 0.0);
         for worker in &workers {
-            let Some(&[before, now]) = self.used.get(worker) else { continue };
-            let of_worker = || busy.iter().filter(|of| of.worker == *worker);
-            let all_ns: f64 = of_worker().map(|of| of.busy_ns).sum();
-            let cpu_ns = now.cpu_ns.saturating_sub(before.cpu_ns) as f64;
-            let faults = now.faults.saturating_sub(before.faults) as f64;
-            let kernel_ns = now.kernel_ns.saturating_sub(before.kernel_ns) as f64;
-            sharing_ns += of_worker().filter(shares).map(|of| of.busy_ns).sum::<f64>();
+            let Some(Held { all_ns, cpu_ns, in_kernel }) = self.held(busy, *worker) else { continue };
+            let of_worker = busy.iter().filter(|of| of.worker == *worker);
+            sharing_ns += of_worker.filter(shares).map(|of| of.busy_ns).sum::<f64>();
             slept_ns += part * (all_ns - cpu_ns).max(0.0);
             awake_ns += cpu_ns.min(all_ns);
-            in_kernel_ns += cpu_ns.min(all_ns) * kernel_for_lock(cpu_ns, kernel_ns, faults).unwrap_or(0.0);
+            in_kernel_ns += cpu_ns.min(all_ns) * in_kernel;
         }
         let asleep = (slept_ns / sharing_ns).clamp(0.0, 0.95);
         let in_kernel = (in_kernel_ns / awake_ns.max(1.0)).clamp(0.0, 0.95);
@@ -143,6 +156,51 @@ impl Locks {
         }
         waits
     }
+
+    /// The components of the busiest task on each worker whose tasks seem to sleep and run in the kernel for a lock, of
+    /// the workers on which no sample found a task asleep for it.
+    fn unseen<'a>(&self, busy: &[Busy<'a>], sleeps: &impl Fn(&&Busy<'_>) -> bool) -> Vec<&'a str> {
+        let seen: HashSet<u64> = busy.iter().filter(sleeps).map(|of| of.worker).collect();
+        let is_clear = busy.iter().filter(sleeps).any(|of| {
+            let slept = self.tasks.iter().filter(|((_, task), _)| *task == of.task).map(|(_, looks)| looks);
+            let (slept, all) = (slept.sum::<u64>(), self.looks.get(&of.task).copied().unwrap_or(0));
+            slept >= LOOKS_CLEAR && CLEAR.contains(&(slept as f64 / all as f64))
+        });
+        let others: HashSet<u64> = busy.iter().map(|of| of.worker).filter(|id| !seen.contains(id)).collect();
+        let held =
+            others.into_iter().filter(|worker| is_clear || self.is_held_up(busy, *worker, IN_KERNEL_MIN));
+        held.filter_map(|worker| {
+            let of_worker = busy.iter().filter(|of| of.worker == worker);
+            Some(of_worker.max_by(|a, b| a.busy_ns.total_cmp(&b.busy_ns))?.component)
+        })
+        .collect()
+    }
+
+    /// Whether a worker's tasks slept, and ran in the kernel for at least this share of their processor time.
+    fn is_held_up(&self, busy: &[Busy<'_>], worker: u64, in_kernel_min: f64) -> bool {
+        self.held(busy, worker).is_some_and(|held| {
+            held.all_ns - held.cpu_ns >= SLEPT_MIN * held.all_ns && held.in_kernel >= in_kernel_min
+        })
+    }
+
+    /// The time of a worker in its tasks.
+    fn held(&self, busy: &[Busy<'_>], worker: u64) -> Option<Held> {
+        let [before, now] = self.used.get(&worker)?;
+        let all_ns = busy.iter().filter(|of| of.worker == worker).map(|of| of.busy_ns).sum();
+        let cpu_ns = now.cpu_ns.saturating_sub(before.cpu_ns) as f64;
+        let faults = now.faults.saturating_sub(before.faults) as f64;
+        let kernel_ns = now.kernel_ns.saturating_sub(before.kernel_ns) as f64;
+        let in_kernel = kernel_for_lock(cpu_ns, kernel_ns, faults).unwrap_or(0.0);
+        Some(Held { all_ns, cpu_ns, in_kernel })
+    }
+}
+
+/// A worker's time in its tasks, its processor time, and the share of the latter that the kernel took for sleeps and
+/// wakes.
+struct Held {
+    all_ns: f64,
+    cpu_ns: f64,
+    in_kernel: f64,
 }
 
 /// The share of a thread's processor time that the kernel took for sleeps and wakes, where tasks share a lock;
@@ -221,11 +279,40 @@ mod tests {
         near(waits[&2].in_kernel, (1.0 - 80.0 / 180.0) * in_kernel);
     }
 
+    /// No sample found a task of worker 1 asleep, but its tasks slept and it was in the kernel, where threads wake each
+    /// other.
+    #[test]
+    fn a_worker_that_sleeps_and_is_in_the_kernel_shares_the_lock_of_another() {
+        let waits = |looks: u64, kernel_ms: u64| {
+            locks(|locks| {
+                locks.used(&used(0, 60, kernel_ms));
+                locks.sampled(&sample(0, 3, ThreadSampledDoing::Lock, LOCK, looks));
+            })
+        };
+        let seen = waits(2, 3);
+        assert!(seen[&2].asleep > 0.3 && seen[&4].asleep > 0.3, "{seen:?}");
+        assert_eq!(seen[&5].asleep, 0.0);
+        // One sample is enough where both workers are in the kernel for long.
+        assert_eq!(waits(1, 3), HashMap::new());
+        assert!(waits(1, 18)[&2].asleep > 0.3);
+    }
+
     #[test]
     fn nothing_is_said_where_samples_show_no_lock_that_two_workers_share() {
         let none = |by: fn(&mut Locks)| assert_eq!(locks(by), HashMap::new());
         none(|_| {});
-        none(|locks| locks.sampled(&sample(0, 1, ThreadSampledDoing::Lock, LOCK, 2)));
+        // The tasks of the second worker do not sleep.
+        none(|locks| {
+            locks.used(&used(1, 95, 30));
+            locks.sampled(&sample(0, 1, ThreadSampledDoing::Lock, LOCK, 2));
+        });
+        // The tasks of the second worker sleep, but not for a lock.
+        none(|locks| {
+            locks.used(&used(1, 60, 2));
+            locks.sampled(&sample(0, 1, ThreadSampledDoing::Lock, LOCK, 2));
+        });
+        // A single sample is no sign of a lock where a worker is seldom in the kernel.
+        none(|locks| locks.sampled(&sample(0, 1, ThreadSampledDoing::Lock, LOCK, 1)));
         // The box on the second worker sleeps for another reason.
         none(|locks| {
             locks.sampled(&sample(0, 1, ThreadSampledDoing::Lock, LOCK, 5));

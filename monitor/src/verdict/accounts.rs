@@ -6,7 +6,7 @@ use crate::report::{
 
 use super::facts::{Facts, load};
 use super::processor::Processor;
-use super::thresholds::{ASLEEP, LOOKS, LOST, SATURATED};
+use super::thresholds::{ASLEEP, LOOKS, LOOKS_READING, LOST, OWN_USE, SATURATED};
 
 /// Whether an account is based on enough samples, or enough measured time, to be used.
 pub fn is_sure(account: &BusyAccount) -> bool {
@@ -23,6 +23,14 @@ pub(super) fn asleep_part(account: Option<&BusyAccount>) -> Option<f64> {
 pub(super) fn writing_part(task: &Task, shares: &TaskShares) -> f64 {
     let account = task.work.account.as_ref().filter(|account| is_sure(account) && account.total_ns() > 0.0);
     shares.busy * account.map_or(0.0, |account| account.asleep.write_ns / account.total_ns())
+}
+
+/// The share of the time in which a task was asleep in a read, if enough samples found it so.
+pub(super) fn reading_part(task: &Task, shares: &TaskShares) -> f64 {
+    let account = task.work.account.as_ref().filter(|account| account.total_ns() > 0.0);
+    let part = account.map(|account| (account, account.asleep.read_ns / account.total_ns()));
+    let part = part.filter(|(account, part)| account.looks as f64 * part >= LOOKS_READING);
+    shares.busy * part.map_or(0.0, |(_, part)| part)
 }
 
 /// The share of busy time in which the thread waited in a loop for another thread, if known.
@@ -80,9 +88,12 @@ pub(super) fn contradicts(facts: &Facts<'_>, found: &Finding) -> bool {
     let implies_work = !matches!(found.rule.as_str(), "asleep" | "spinning" | "hang")
         && found.figure("asleep_of_busy").is_none();
     match found.kind {
-        // A finding that others used the processors is ruled out if no worker was kept from a processor.
+        // A finding that others used the processors is ruled out if no worker was kept from a processor, or if the
+        // run's own threads used nearly all of the processors.
         VerdictKind::Contention => {
-            !facts.workers.iter().any(|(worker, shares)| is_delayed(facts, worker, shares))
+            let is_own = |used: &Processors| used.throttled_ns <= 0.0 && used_by_run(used) >= OWN_USE;
+            facts.report.processors.as_ref().is_some_and(is_own)
+                || !facts.workers.iter().any(|(worker, shares)| is_delayed(facts, worker, shares))
         }
         // A finding that a task has too much work is ruled out if the task mostly sleeps: with less work it
         // would not be faster.
@@ -120,6 +131,13 @@ pub(super) fn sleeper<'r>(facts: &Facts<'r>) -> Option<(&'r Task, f64)> {
         None => shares.busy >= SATURATED,
         Some(id) => facts.workers.iter().any(|(worker, shares)| worker.id == id && load(shares) >= SATURATED),
     };
+    // A box that is often asleep in a read has taken all that there was: its input from outside sets the pace, if no
+    // worker is busy all the time.
+    let reads = facts.inside().map(|(task, shares)| (task, reading_part(task, &shares)));
+    let reads = reads.filter(|(_, part)| *part >= LOST && facts.saturated_workers() == 0);
+    if let Some(reader) = reads.max_by(|a, b| a.1.total_cmp(&b.1)) {
+        return Some(reader);
+    }
     let asleep = facts.inside().filter_map(|(task, shares)| {
         let asleep = shares.busy * asleep_part(facts.account(task))?;
         let asleep = Some(asleep).filter(|asleep| *asleep >= LOST)?;

@@ -40,9 +40,11 @@ thresholds! {
     /// A source whose thread is on the processor for a smaller share of its busy time waits or sleeps instead
     /// of working.
     WORKS = 0.5, "share";
-    /// A worker that was kept from its processor by others or slept in a box, or a run that waited for space
+    /// A worker that was kept from its processor by others or slept in a box, a box that was asleep in a read, or a run that waited for space
     /// on the disk, for more than this share of its time is slowed by the lost time.
     LOST = 0.2, "share";
+    /// If the run's own threads use this share of its processors, other processes cannot be what limits it.
+    OWN_USE = 0.88, "share";
     /// Links that waited for a port, for bandwidth, for their connection or for room at the receiver for more
     /// than this share of their time hold records back.
     LINKED = 0.3, "share";
@@ -52,6 +54,8 @@ thresholds! {
     /// An account counts if it is based on this many samples of a thread, or if half of its busy time is in
     /// dispatches whose processor time was measured.
     LOOKS = 10.0, "times";
+    /// A box reads at the pace of its outside input if this many samples found it asleep in a read.
+    LOOKS_READING = 3.0, "times";
     /// A task that sleeps for more than this share of its busy time would gain little by less work.
     ASLEEP = 0.5, "share";
     /// The share of its processor time that a task spends in the kernel is mentioned if it is larger than

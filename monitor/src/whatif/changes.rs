@@ -123,6 +123,8 @@ const UNEVEN: f64 = 1.5;
 const LONGER: usize = 16;
 /// The default maximal number of messages in a dispatch.
 const QUANTUM: usize = 64;
+/// A replica moves if this relieves the worker with the most work by so much of its work.
+const RELIEVES: f64 = 0.05;
 /// The weight that the mapper assigns to a box.
 pub(super) const BOX_WEIGHT: u32 = 8;
 /// The weight that the mapper assigns to tasks that only pass messages on; [`REPLICAS_WEIGHT`] is the weight
@@ -297,6 +299,12 @@ impl Change {
         }
     }
 
+    /// Whether replicas may move to other workers after the change, because other workers have spare time then. What
+    /// such moves would gain without the change is not gained by it.
+    pub(super) fn rebalances(&self) -> bool {
+        matches!(self, Change::Faster { .. } | Change::Unlocked { .. })
+    }
+
     /// The network after the change.
     pub(super) fn applied(&self, model: &Model) -> Model {
         let mut changed = model.clone();
@@ -308,6 +316,7 @@ impl Change {
                 for of in changed.tasks.iter_mut().filter(|of| meant(component, task, of)) {
                     of.times /= times;
                 }
+                rebalance(&mut changed);
             }
             Change::Place { component, task, worker } => {
                 for of in changed.tasks.iter_mut().filter(|of| meant(component, task, of)) {
@@ -326,7 +335,10 @@ impl Change {
                 let in_turn = is_in_turn(model);
                 place_anew(&mut changed, model.runtime.workers, in_turn);
             }
-            Change::Unlocked { .. } => changed = model.unlocked(),
+            Change::Unlocked { .. } => {
+                changed = model.unlocked();
+                rebalance(&mut changed);
+            }
             Change::Capacity { times } => {
                 for stream in &mut changed.streams {
                     stream.capacity = stream.capacity.saturating_mul(*times);
@@ -378,8 +390,11 @@ fn mapped(model: &Model, cut: &[usize], workers: usize, in_turn: bool) -> Vec<us
     cut.iter().map(piece).collect()
 }
 
-/// Whether the mapper placed the tasks on the workers in turn.
+/// Whether the mapper places tasks on the workers in turn. If the recording does not say it, the places of the tasks do.
 fn is_in_turn(model: &Model) -> bool {
+    if let Some(in_turn) = model.runtime.in_turn {
+        return in_turn;
+    }
     let cut = cut_by_mapper(model);
     let fits = |in_turn: bool| {
         let places = mapped(model, &cut, model.runtime.workers.max(1), in_turn);
@@ -405,14 +420,56 @@ fn place_anew(model: &mut Model, workers: usize, in_turn: bool) {
     for &(at, worker) in &placed {
         model.tasks[at].place = Place::Worker(worker);
     }
-    // The runtime moves replicas only if the mapper keeps neighbours together and workers do not steal.
-    let spreads = model.runtime.spreads && !model.runtime.steals && !in_turn;
+    let spreads = spreads(model, in_turn);
     let is_spread = |task: &Task| is_free(task) && task.origin == Origin::Replica && spreads;
     let is_later = |task: &Task| is_free(task) && task.origin != Origin::Start && !is_spread(task);
     place_later(model, &of_origin(model, is_later), in_turn.then_some(cut.len()));
     let replicas = of_origin(model, is_spread);
     let load = load_without(model, &replicas);
     spread(model, replicas, load);
+}
+
+/// Whether the runtime moves replicas of splits while the network runs: only if the mapper keeps neighbours together and
+/// workers do not steal.
+fn spreads(model: &Model, in_turn: bool) -> bool {
+    model.runtime.spreads && !model.runtime.steals && !in_turn
+}
+
+/// The network with replicas where the runtime would have moved them, if that changes anything.
+pub(super) fn rebalanced(model: &Model) -> Option<Model> {
+    let mut other = model.clone();
+    rebalance(&mut other).then_some(other)
+}
+
+/// Moves replicas of splits from the worker with the most work to the one with the least, as the runtime does while the
+/// network runs, as long as a move relieves the former by a significant part. Returns whether any moved.
+fn rebalance(model: &mut Model) -> bool {
+    let replicas = of_origin(model, |task| is_free(task) && task.origin == Origin::Replica);
+    if replicas.is_empty() || !spreads(model, is_in_turn(model)) {
+        return false;
+    }
+    let mut load = load_without(model, &[]);
+    let mut has_moved = false;
+    for _ in 0..replicas.len() {
+        let by_load = |a: &usize, b: &usize| load[*a].total_cmp(&load[*b]);
+        let (Some(most), Some(least)) = ((0..load.len()).max_by(by_load), (0..load.len()).min_by(by_load))
+        else {
+            break;
+        };
+        let highest = |at: &usize| {
+            let work = model.tasks[*at].busy_ns();
+            (load[most] - work).max(load[least] + work)
+        };
+        let on_it = replicas.iter().copied().filter(|&at| model.tasks[at].place == Place::Worker(most));
+        let best = on_it.min_by(|a, b| highest(a).total_cmp(&highest(b)));
+        let Some(at) = best.filter(|at| highest(at) < (1.0 - RELIEVES) * load[most]) else { break };
+        let work = model.tasks[at].busy_ns();
+        load[most] -= work;
+        load[least] += work;
+        model.tasks[at].place = Place::Worker(least);
+        has_moved = true;
+    }
+    has_moved
 }
 
 fn of_origin(model: &Model, wanted: impl Fn(&Task) -> bool) -> Vec<usize> {

@@ -162,6 +162,7 @@ pub(super) fn judge(report: &mut Report, replayed: &Replayed, capacity: u64) {
         table.sure_of(report, &named, AS_GOOD);
         predict_actions(&mut report.verdict.finding, &table);
         table.predict_replicas(&mut report.verdict);
+        table.predict_unlocked(report);
         report.replay = Some(replay);
     }
 }
@@ -209,6 +210,7 @@ fn judge_by_sums(report: &mut Report, replayed: &Replayed) {
     let Some(head) = table.head().filter(|&at| answer.changes[at].gain >= LIMITS) else { return };
     if gain >= AS_GOOD * answer.changes[head].gain || table.leads(&named) > 1.0 - SURE {
         table.predict_replicas(&mut report.verdict);
+        table.predict_unlocked(report);
         return sure_by_sums(report, &table, &named, AS_GOOD);
     }
     let worth = |at: &usize| answer.changes[*at].gain >= WORTH;
@@ -262,6 +264,7 @@ fn overrule(report: &mut Report, replay: Replay, table: &Table<'_>) {
         .push(format!("by shares of time alone it would be: {sentence}; by this its relief gains {would}"));
     let same = table.named_or(&report.verdict.finding, table.head());
     table.predict_replicas(&mut report.verdict);
+    table.predict_unlocked(report);
     table.sure_of(report, &same, ABOUT);
 }
 
@@ -357,7 +360,8 @@ impl Table<'_> {
         if most < LIMITS {
             // If no change gains anything, a finding is kept that says so, or that is based on facts which
             // the replay does not model.
-            let is_seen = matches!(found.rule.as_str(), "asleep" | "spinning" | "behind");
+            let is_awaited = found.rule == "sink" && found.slept_for() == Some(SleepsFor::Write);
+            let is_seen = is_awaited || matches!(found.rule.as_str(), "asleep" | "spinning" | "behind");
             return !is_seen && !is_others && found.kind != VerdictKind::Unclear && gain < LIMITS;
         }
         // To move another task is as little work as to move the finding's task.
@@ -381,6 +385,38 @@ impl Table<'_> {
             let so = verdict.words.suggestion.take().map_or(String::new(), |so| format!("{so}; "));
             verdict.words.suggestion =
                 Some(format!("{so}replicas of it on all workers would gain {}", percent(gain)));
+        }
+    }
+
+    /// Adds the gain without the lock to the verdict on a component that shares one, if that is as good as any other
+    /// change.
+    fn predict_unlocked(&self, report: &mut Report) {
+        let found = &mut report.verdict.finding;
+        let is_new = ["gain_without_lock", "spinning_of_busy", "asleep_for_lock"];
+        if found.kind != VerdictKind::Task || is_new.iter().any(|name| found.figure(name).is_some()) {
+            return;
+        }
+        let path = found.component.as_deref().unwrap_or_default();
+        let shares = |task: &&Task| {
+            crate::report::component_of(&task.name) == path
+                && task.work.account.as_ref().is_some_and(|of| of.lock.is_some())
+        };
+        let is_it = |at: &usize| match &self.changes[*at].change {
+            Change::Unlocked { component } => {
+                component == path || report.tasks.iter().any(|task| shares(&task))
+            }
+            _ => false,
+        };
+        let most = self.rows().map(|at| self.changes[at].gain).fold(0.0, f64::max);
+        let gain = self.rows().find(is_it).map(|at| self.changes[at].gain);
+        if let Some(gain) = gain.filter(|gain| *gain >= WORTH.max(AS_GOOD * most)) {
+            found.figures.push(Figure::share("gain_unlocked", gain));
+            let words = &mut report.verdict.words;
+            let so = words.suggestion.take().map_or(String::new(), |so| format!("{so}; "));
+            words.suggestion = Some(format!(
+                "{so}without the lock that it shares with others, {} more would flow",
+                percent(gain)
+            ));
         }
     }
 

@@ -230,6 +230,11 @@ fn runtime(reader: &SpaceReader, processors: f64) -> Result<Runtime, Error> {
         quantum_ns: value("exec.quantum_us", 100) as f64 * 1e3,
         unfinished: value("exec.unfinished", 0),
         spin_ns: value("exec.spin_us", 30) as f64 * 1e3,
+        in_turn: match value("exec.mapper", u64::MAX) {
+            0 => Some(false),
+            1 => Some(true),
+            _ => None,
+        },
         spreads: value("exec.spread", 1) != 0,
         steals: value("exec.steal", 0) != 0,
         ..Runtime::default()
@@ -296,7 +301,12 @@ fn predicted(model: &Model, lasted_ns: f64, kept: f64) -> Replayed {
         return Replayed { answer, samples: Vec::new(), faster };
     }
     let anew = replay(&changes::placed_anew(model), PARTS).filter(|anew| anew.lasted_ns < before.lasted_ns);
-    let unchanged = |change: &Change| anew.as_ref().filter(|_| change.places_anew(model)).unwrap_or(&before);
+    let rebalanced = changes::rebalanced(model).and_then(|other| replay(&other, PARTS));
+    let rebalanced = rebalanced.filter(|other| other.lasted_ns < before.lasted_ns);
+    let unchanged = |change: &Change| {
+        let anew = anew.as_ref().filter(|_| change.places_anew(model));
+        anew.or(rebalanced.as_ref().filter(|_| change.rebalances())).unwrap_or(&before)
+    };
     let mut rows: Vec<(Predicted, Vec<f64>)> = tried(model, changes::candidates(model))
         .into_iter()
         .filter_map(|(change, after)| {

@@ -33,6 +33,9 @@ pub(super) struct Runtime {
     /// thread still spins, and if it sleeps.
     pub(super) wake_ns: [f64; 2],
     pub(super) spin_ns: f64,
+    /// Whether the mapper places tasks on the workers in turn, or keeps neighbours together; `None` if it is neither of
+    /// both, or not known.
+    pub(super) in_turn: Option<bool>,
     /// Whether replicas move to workers with free time.
     pub(super) spreads: bool,
     /// Whether workers without work get tasks of other workers.
@@ -335,6 +338,7 @@ impl Default for Runtime {
             between_ns: 0.0,
             wake_ns: [0.0; 2],
             spin_ns: 0.0,
+            in_turn: None,
             spreads: true,
             steals: false,
         }

@@ -12,7 +12,7 @@
 //! The changes are those that are tried for a recording; they are applied to a model in which no task waits
 //! for another.
 
-use super::changes::{BOX_WEIGHT, Change, candidates, placed_anew};
+use super::changes::{BOX_WEIGHT, Change, candidates, placed_anew, rebalanced};
 use super::model::{Model, NOTHING, Place, Reads, Runtime, Script, Task, Unfolding};
 use super::recording::{LOCKED, PACED};
 use super::replay::replay;
@@ -90,8 +90,14 @@ fn gains(model: &Model, changes: &[Change], unexplained_ns: f64) -> Vec<Option<f
     let lasted_ns = |model: &Model| Some((replay(model, 1)?.lasted_ns + unexplained_ns).max(1.0));
     let Some(before) = lasted_ns(model) else { return vec![None; changes.len()] };
     let anew = lasted_ns(&placed_anew(model)).map_or(before, |anew| anew.min(before));
+    let rebalanced = rebalanced(model).and_then(|other| lasted_ns(&other));
+    let rebalanced = rebalanced.map_or(before, |rebalanced| rebalanced.min(before));
     let gain = |change: &Change| {
-        let before = if change.places_anew(model) { anew } else { before };
+        let before = match change {
+            _ if change.places_anew(model) => anew,
+            _ if change.rebalances() => rebalanced,
+            _ => before,
+        };
         Some(before / lasted_ns(&change.applied(model))? - 1.0)
     };
     changes.iter().map(gain).collect()

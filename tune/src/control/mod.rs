@@ -127,6 +127,28 @@ const EXCESS_MAX: f64 = 20.0;
 /// that the new values let in is still done.
 const LINGERS_MAX: usize = 4;
 
+/// What a run has to do: messages a second, and the processor time of each, in seconds.
+#[derive(Clone, Copy, Debug)]
+struct Load {
+    rate: f64,
+    each: f64,
+}
+
+/// Loads whose rates and processor times differ by no more than these factors are the same.
+const SAME_RATE: f64 = 1.05;
+const SAME_WORK: f64 = 1.1;
+
+impl Load {
+    fn of(seen: &Seen) -> Load {
+        Load { rate: seen.rate, each: seen.processors / seen.rate }
+    }
+
+    fn is_about(self, other: Load) -> bool {
+        let near = |a: f64, b: f64, times: f64| a <= times * b && b <= times * a;
+        near(self.rate, other.rate, SAME_RATE) && near(self.each, other.each, SAME_WORK)
+    }
+}
+
 /// A change that was kept, which is watched for some more windows because its gain or its harm may come late.
 #[derive(Clone, Debug)]
 struct Watch {
@@ -171,6 +193,8 @@ pub struct Controller {
     regime: Regime,
     /// Counts the regimes.
     era: u64,
+    /// What the run has to do in the present regime.
+    load: Option<Load>,
     trial: Option<Trial>,
     watch: Option<Watch>,
     /// The number of windows until the last change has its effect.
@@ -203,6 +227,7 @@ impl Controller {
             is_advising: false,
             regime: Regime::default(),
             era: 0,
+            load: None,
             trial: None,
             watch: None,
             settling: 0,
@@ -357,8 +382,13 @@ impl Controller {
             self.settling -= 1;
             return Order::Wait;
         }
-        if let Some(other) = self.regime.take(score, seen.shift) {
+        if let Some(other) = self.regime.take(score, seen.shift)
+            && !self.is_scatter(other, seen)
+        {
             self.change_era(other);
+        }
+        if self.settling == 0 && self.regime.is_stable() {
+            self.load = Some(Load::of(seen));
         }
         if let Some(order) = self.watch_kept(score) {
             return order;
@@ -405,8 +435,16 @@ impl Controller {
         Order::Try(action)
     }
 
+    /// Whether another score is no sign of another regime: the goal is not to be fast, messages come at the rate of
+    /// before, and each takes as much processor time.
+    fn is_scatter(&self, other: Other, seen: &Seen) -> bool {
+        let is_same = || self.load.is_some_and(|before| before.is_about(Load::of(seen)));
+        self.goal.keeps_the_rate() && matches!(other, Other::Score(_)) && is_same()
+    }
+
     fn change_era(&mut self, other: Other) {
         self.era += 1;
+        self.load = None;
         self.watch = None;
         // Errors of a model in the former regime do not count in this one.
         self.trust.clear();
@@ -490,7 +528,10 @@ impl Controller {
                     return Order::Wait;
                 }
                 if trial.has_strayed {
-                    self.change_era(self.regime.other(score));
+                    let other = self.regime.other(score);
+                    if !self.is_scatter(other, seen) {
+                        self.change_era(other);
+                    }
                     return self.interrupt(trial);
                 }
                 // One window may be disturbed by something else; its pair does not count.

@@ -461,6 +461,34 @@ fn trials_that_make_messages_late_are_few() {
 }
 
 #[test]
+fn another_latency_at_the_same_rate_and_work_is_no_other_regime() {
+    // The latency becomes half as long again every four seconds, and the other value makes it longer by a third.
+    let run = |processors: &dyn Fn(f64) -> f64| {
+        let mut controller = Controller::new(Goal::Latency, Vec::new(), Policy::default(), 0);
+        let (mut is_on, mut trials, mut changes) = (false, 0, 0);
+        for n in 0..400 {
+            let disturbed = if n / 20 % 2 == 0 { 1.0 } else { 1.5 };
+            let latency = 1e-3 * disturbed * if is_on { 1.33 } else { 1.0 };
+            let (rate, processors) = (1e4, processors(disturbed));
+            let seen = Seen { rate, processors, latency, ..Seen::nothing((n + 1) as f64 * WINDOW, WINDOW) };
+            match controller.step(&seen, || if is_on { Vec::new() } else { vec![hopeful()] }) {
+                Order::Wait => {}
+                Order::Try(_) => (is_on, trials) = (true, trials + 1),
+                Order::Keep(_) => panic!("it gains nothing"),
+                Order::Former(_) | Order::Undo(_) => is_on = false,
+            }
+            changes += controller.take_decisions().iter().filter(|it| it.what == What::Changed).count();
+        }
+        (changes, trials)
+    };
+    let (changes, trials) = run(&|_| 0.5);
+    assert_eq!(changes, 0);
+    let (other_work, more_trials) = run(&|disturbed| 0.5 * disturbed);
+    assert!(other_work >= 10, "{other_work}");
+    assert!(2 * trials < more_trials, "{trials} and {more_trials}");
+}
+
+#[test]
 fn a_trial_that_the_run_interrupted_is_repeated_soon() {
     // In the plant's sixth window, in the first trial, the rate with the former value doubles; the other value
     // gains 40 % throughout.

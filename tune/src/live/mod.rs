@@ -26,7 +26,7 @@ use claim::Claim;
 use hands::{Hands, Refused};
 use messages::Messages;
 use placing::Around;
-use sample::{Sample, processor_s};
+use sample::{Sample, Threads};
 use whole::Whole;
 use window::shift;
 
@@ -233,7 +233,8 @@ impl Tuner<'_> {
         stop: &dyn Fn() -> bool,
         report: &mut dyn FnMut(&TuneProgress<'_>),
     ) -> Result<Tuned, Untuned> {
-        let (begun, used_before) = (Instant::now(), processor_s(std::process::id()).unwrap_or(0.0));
+        let used = || Threads::of(std::process::id()).map(|threads| threads.processor_s);
+        let (begun, used_before) = (Instant::now(), used().unwrap_or(0.0));
         let goal = self.options.goal;
         self.controller.begin(&format!("for {goal}{}", guards_text(&self.options.guards)));
         self.report_decisions(report);
@@ -249,7 +250,7 @@ impl Tuner<'_> {
             };
             let changed = self.window(&from, &to, begun, report)?;
             self.report_decisions(report);
-            let used = processor_s(std::process::id()).unwrap_or(0.0) - used_before;
+            let used = used().unwrap_or(0.0) - used_before;
             length = self.next_length(length, used, begun);
             // The time that a change took belongs to no window, so the next window begins after the change.
             from = if changed { Sample::take(self.reader)? } else { to };
@@ -263,7 +264,7 @@ impl Tuner<'_> {
             self.messages.take().into_iter().for_each(Messages::end);
         }
         self.report_decisions(report);
-        let used = processor_s(std::process::id()).unwrap_or(f64::NAN) - used_before;
+        let used = used().unwrap_or(f64::NAN) - used_before;
         Ok(Tuned {
             decisions: self.decisions,
             kept: self.controller.kept().len(),

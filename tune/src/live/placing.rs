@@ -392,8 +392,13 @@ mod tests {
         // A task that takes five messages in a dispatch has three of them on average, one of which is the first.
         waiting.tasks[1].dispatches = 2e3;
         assert!((of(&waiting) - (0.3 + 3.0 * 1.7) / 100.0).abs() < 1e-9, "{}", of(&waiting));
-        let crowded = Window { held: 200.0, ..window };
+        let crowded = Window { held: 200.0, ..window.clone() };
         assert!((of(&crowded) - 2.005).abs() < 1e-9, "{}", of(&crowded));
+        // A message waits while the source's thread has no processor, and the sink is ready while its own has none.
+        let mut late = Window { delayed: 0.3, ..window };
+        assert!((of(&late) - (0.5 + 0.3) / 100.0).abs() < 1e-9, "{}", of(&late));
+        late.tasks.push(TaskIn { kind: "sink".into(), worker: None, ready: 0.2, ..TaskIn::default() });
+        assert!((of(&late) - (0.5 + 0.2 + 0.1) / 100.0).abs() < 1e-9, "{}", of(&late));
     }
 
     #[test]

@@ -7,6 +7,8 @@ use thalweg_monitor::{LiveRow, TaskTotals, live_rows};
 use thalweg_space::Error;
 use thalweg_space::reader::SpaceReader;
 
+/// The name of threads of tasks that have one of their own, as the kernel cuts it.
+const OWN_THREAD_NAME: &str = "thalweg-blockin";
 /// The number that stands for a worker in the row of a task that has a thread of its own.
 const OWN_THREAD: u64 = u32::MAX as u64;
 
@@ -23,6 +25,8 @@ pub(super) struct Sample {
     pub(super) newest: u64,
     /// The processor time of the process, in seconds.
     pub(super) processor_s: f64,
+    /// The time for which threads of tasks that have one of their own could run but had no processor, in seconds.
+    pub(super) delayed_s: f64,
     /// Memory, in bytes.
     pub(super) memory: f64,
 }
@@ -65,7 +69,9 @@ impl Sample {
         for row in rows {
             sample.note(row);
         }
-        sample.processor_s = processor_s(info.pid).unwrap_or(f64::NAN);
+        let threads = Threads::of(info.pid);
+        sample.processor_s = threads.map_or(f64::NAN, |threads| threads.processor_s);
+        sample.delayed_s = threads.map_or(f64::NAN, |threads| threads.delayed_s);
         sample.memory = memory(info.pid).unwrap_or(f64::NAN);
         Ok(sample)
     }
@@ -90,17 +96,31 @@ impl Sample {
     }
 }
 
-/// The processor time of a process so far, in seconds: from the nanoseconds of each thread if the system
-/// counts them, otherwise from the ticks of the process.
-pub(super) fn processor_s(pid: u32) -> Option<f64> {
-    let threads = fs::read_dir(format!("/proc/{pid}/task")).ok()?;
-    let mut ns = 0;
-    for thread in threads.flatten() {
-        // A thread that ends while its file is read is left out.
-        let Ok(text) = fs::read_to_string(thread.path().join("schedstat")) else { continue };
-        ns += text.split_whitespace().next()?.parse::<u64>().ok()?;
+/// The times of a process's threads so far, in seconds.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Threads {
+    /// The time on a processor.
+    pub(super) processor_s: f64,
+    /// The time for which threads of tasks that have one of their own could run but had no processor.
+    delayed_s: f64,
+}
+
+impl Threads {
+    pub(super) fn of(pid: u32) -> Option<Threads> {
+        let mut times = Threads::default();
+        for thread in fs::read_dir(format!("/proc/{pid}/task")).ok()?.flatten() {
+            // A thread that ends while its file is read is left out.
+            let Ok(text) = fs::read_to_string(thread.path().join("schedstat")) else { continue };
+            let mut fields = text.split_whitespace();
+            let mut seconds = || Some(fields.next()?.parse::<u64>().ok()? as f64 / 1e9);
+            times.processor_s += seconds()?;
+            let name = fs::read_to_string(thread.path().join("comm")).unwrap_or_default();
+            if name.trim_end() == OWN_THREAD_NAME {
+                times.delayed_s += seconds()?;
+            }
+        }
+        Some(times)
     }
-    Some(ns as f64 / 1e9)
 }
 
 /// Memory that a process has in use, in bytes.

@@ -46,6 +46,8 @@ pub struct Window {
     pub dispatches: f64,
     /// The number of processors that the process used on average.
     pub processors: f64,
+    /// The number of threads, of tasks that have one of their own, that could run but had no processor on average.
+    pub delayed: f64,
     /// Memory, in bytes.
     pub memory: f64,
     /// The number of messages in streams at the end of the window.
@@ -165,6 +167,7 @@ impl Window {
             made: per_s(to.newest, from.newest),
             dispatches: per_s(dispatches(to), dispatches(from)),
             processors: (to.processor_s - from.processor_s) / lasted,
+            delayed: (to.delayed_s - from.delayed_s) / lasted,
             memory: to.memory,
             held: to.streams.values().map(|stream| stream.written.saturating_sub(stream.read) as f64).sum(),
         })
@@ -214,13 +217,16 @@ impl Window {
         }
     }
 
-    /// The mean number of messages in the network. A task that has messages is busy, ready, or waits for room,
+    /// The mean number of messages in the network, or on the way into it. A task that has messages is busy, ready, or waits for room,
     /// and the times for which it does so are known exactly; the messages in streams are known for the end of
     /// the window only, which says little while there are few. A source's message enters the network only when
-    /// the source has written it.
+    /// the source has written it; but one that there is to read while the source's thread has no processor waits as well.
     fn messages(&self) -> f64 {
         let inside = || self.tasks.iter().filter(|task| task.kind != "source");
-        let by_tasks: f64 = inside().map(TaskIn::messages).sum();
+        // The other tasks that have a thread of their own are ready while it has no processor.
+        let ready: f64 = inside().filter(|task| task.worker.is_none()).map(|task| task.ready).sum();
+        let unread = (self.delayed - ready).max(0.0);
+        let by_tasks: f64 = inside().map(TaskIn::messages).sum::<f64>() + unread;
         let worked_on: f64 = inside().map(|task| task.busy).sum();
         if self.held > CROWDED * (1.0 + inside().count() as f64) {
             (self.held + worked_on).max(by_tasks)

@@ -62,7 +62,10 @@ pub(super) fn advice_of(planted: &Planted, verdict: &Value) -> Advice {
             .flatten()
             .any(|figure| figure["name"].as_str() == Some(name))
     };
-    if ["asleep_for_lock", "spinning_of_busy", "gain_without_lock"].into_iter().any(has_figure) {
+    if ["asleep_for_lock", "spinning_of_busy", "gain_without_lock", "gain_unlocked"]
+        .into_iter()
+        .any(has_figure)
+    {
         named.push(Remedy::Unlock);
     }
     if has_figure("gain_of_replicas") {
@@ -75,7 +78,7 @@ pub(super) fn advice_of(planted: &Planted, verdict: &Value) -> Advice {
     for action in verdict["actions"].as_array().into_iter().flatten() {
         named.extend(of_action(&table, action, verdict));
     }
-    named.retain(|remedy| table.contains(remedy) || matches!(remedy, Remedy::Part(..)));
+    named.retain(|remedy| table.contains(remedy) || matches!(remedy, Remedy::Part(..) | Remedy::Place(..)));
     named.dedup();
     let waits_for_source = matches!(kind, "nothing" | "source");
     match named.is_empty() {

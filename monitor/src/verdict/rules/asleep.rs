@@ -15,7 +15,7 @@ pub(super) fn find(facts: &Facts<'_>) -> Option<Finding> {
     let Some((task, asleep)) = sleeper(facts) else { return unseen(facts) };
     let found = Finding { worker: task.worker, ..Finding::new(VerdictKind::Task).about_task(task) };
     let found = found.with(Figure::share("asleep", asleep).of(task));
-    let account = facts.account(task)?;
+    let account = facts.account(task).or(task.work.account.as_ref())?;
     let sharing =
         account.lock.map(|lock| facts.tasks().filter(|(other, _)| sleeps_for(facts, other, lock)).count());
     let sharing = sharing.filter(|&tasks| tasks > 1);
