@@ -8,7 +8,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use thalweg_exec::{Placement, TaskId, TaskMover};
-use thalweg_monitor::{LiveRow, live_rows, names, number_equal_names};
+use thalweg_monitor::{LiveRow, Names, live_rows, names, number_equal_names};
 use thalweg_space::reader::SpaceReader;
 
 use crate::error::Error;
@@ -42,9 +42,10 @@ impl Placing {
         let seen = Arc::clone(&ended);
         let place = move || {
             let begun = Instant::now();
+            let mut known = Names::default();
             while !left.is_empty() && !seen.load(Ordering::Relaxed) && begun.elapsed() < PATIENCE {
                 // If the space cannot be read any more, the run is ending.
-                let Ok(found) = found(&reader, &left) else { return };
+                let Ok(found) = found(&reader, &mut known, &left) else { return };
                 for (task, name) in found {
                     let Some(&worker) = left.get(&name) else { continue };
                     let moving = mover.move_task(TaskId(task), Placement::on_worker(worker));
@@ -74,16 +75,24 @@ impl Drop for Placing {
 }
 
 /// The existing tasks that have one of these names. Of tasks with one name, the second one that was made has `~2`
-/// behind its name, as in the files that a tuner saves.
+/// behind its name, as in the files that a tuner saves. `known` has the names of components, and is read again only if it
+/// lacks one: this costs more than to read the list of tasks.
 fn found(
     reader: &SpaceReader,
+    known: &mut Names,
     wanted: &HashMap<String, usize>,
 ) -> Result<Vec<(u64, String)>, thalweg_space::Error> {
     let rows = live_rows(&reader.live_rows()?);
-    let names = names(reader)?;
+    let is_new = |row: &LiveRow| match row {
+        LiveRow::Task { component, .. } => *component != 0 && !known.sites.contains_key(component),
+        _ => false,
+    };
+    if rows.iter().any(is_new) {
+        *known = names(reader)?;
+    }
     let tasks = rows.into_iter().filter_map(|row| match row {
         LiveRow::Task { task, component, replica, .. } => {
-            Some((task, names.task(component, replica, replica > 0)))
+            Some((task, known.task(component, replica, replica > 0)))
         }
         _ => None,
     });

@@ -79,5 +79,5 @@ pub(super) fn describe_too_small(found: &Finding, why: &str) -> Words {
         "The streams {name} are too small: they hold {}, and {why}.",
         counted(found.count("capacity"), "message")
     ))
-    .so("raise exec.capacity, or the capacity of these streams")
+    .so(format!("raise the capacity of all streams (`{}`), or of these", found.action()))
 }

@@ -33,6 +33,9 @@
 //!   gains only what it gains beyond another run of the unchanged network, in which tasks are placed anew as
 //!   well. Tasks that are created during the run are placed as the runtime does: replicas of a split where
 //!   there is time for them, stages of a star on the worker of the star.
+//! - Where a component becomes faster or does without a lock, replicas of splits go to the worker that it relieves, as
+//!   the runtime moves them while the network runs (`exec.spread`). What such moves gain without the change does not
+//!   count.
 //! - A loss by fewer workers or by other places of tasks is not predicted: with fewer busy threads each message
 //!   takes less time, by an amount that the recording does not show.
 //! - Gain `= T_before / T_after − 1`, with both times from replays; without a limit on messages in flight,

@@ -17,7 +17,9 @@
 //! (0.5 s + one trial) / time` of what it would have been without the tuner, provided that the former value
 //! brings back the former rate (a run with hysteresis may stay slower than it was). The inverse of a kept
 //! action counts as failed, so two values never alternate. Mappings have many values, so only the mapping
-//! before counts as failed, and the next one may be better still.
+//! before counts as failed, and the next one may be better still. If the goal is not throughput, another score while
+//! messages come at the same rate and each takes the same processor time is scatter of the measure and no other regime,
+//! so failures are not forgotten.
 
 mod comparison;
 mod decision;

@@ -285,4 +285,14 @@ mod tests {
         assert_eq!(placed("network/w1", 0), Some(Remedy::Place(1, 0)));
         assert_eq!(placed("network/split/w10[2]", 1), Some(Remedy::Part(10, 2, 1)));
     }
+
+    #[test]
+    fn a_move_to_any_worker_is_tried_as_the_verdict_says() {
+        let planted = super::super::planted(0);
+        let verdict = serde_json::json!({
+            "kind": "mapping", "component": "network/w0", "task": {"name": "network/w0"},
+            "actions": [{"set": {"setting": "task/2.worker", "value": "5"}}],
+        });
+        assert_eq!(advice_of(&planted, &verdict), Advice::Do(vec![Remedy::Place(0, 5)]));
+    }
 }

@@ -123,6 +123,13 @@ fn others_are_named_only_if_they_had_the_processors() {
     assert_eq!(kind_of(None), VerdictKind::Contention, "the worker's delay is all that is known");
     assert_eq!(kind_of(Some(1.0)), VerdictKind::Contention);
     assert_ne!(kind_of(Some(0.05)), VerdictKind::Contention, "nobody else used them");
+    let own = |run: f64| {
+        let mut report = sleeping(SleepsFor::Lock, 0.0, 0.6);
+        report.processors = Some(Processors { others_ns: None, ..processors(run, 0.0) });
+        verdict(&report).finding.kind
+    };
+    assert_eq!(own(1.2), VerdictKind::Contention, "what others used is not known");
+    assert_ne!(own(1.85), VerdictKind::Contention, "the run itself used nearly all");
 }
 
 #[test]
@@ -180,6 +187,25 @@ fn a_sink_whose_reader_is_slow_limits_the_flow_although_messages_under_way_are_l
     assert_eq!((found.finding.kind, found.finding.rule.as_str()), (VerdictKind::Sink, "sink"));
     assert!(found.words.suggestion.is_some_and(|so| so.contains("reader")));
     assert_eq!(of(0.4).finding.rule, "unfinished");
+}
+
+#[test]
+fn a_box_whose_outside_input_is_slow_limits_the_flow_although_messages_under_way_are_limited() {
+    let of = |what: SleepsFor, part: f64, looks: u64| {
+        let mut report = sleeping(SleepsFor::Lock, 0.0, 0.0);
+        report.tasks[1] = task(2, "net/box", 0, 0.5, 1e6);
+        report.tasks[1].work.account = Some(BusyAccount { looks, ..slept(what, part) });
+        report.workers = vec![worker(0, 0.5)];
+        report.limits = Some(Limits { quantum: 64, unfinished: 2 });
+        verdict(&report)
+    };
+    // Five of six samples found the box asleep in a read.
+    let found = of(SleepsFor::Read, 0.8, 6);
+    assert_eq!((found.finding.kind, found.finding.rule.as_str()), (VerdictKind::Task, "asleep"));
+    assert!(found.words.text.contains("`read`"), "{}", found.words.text);
+    assert_eq!(of(SleepsFor::Read, 0.8, 2).finding.rule, "unfinished", "too few samples");
+    assert_eq!(of(SleepsFor::Read, 0.3, 20).finding.rule, "unfinished", "15 % of the time");
+    assert_eq!(of(SleepsFor::Lock, 0.8, 20).finding.rule, "unfinished", "no outside input");
 }
 
 #[test]

@@ -6,7 +6,7 @@ use super::super::predicted;
 use super::*;
 use crate::ids::{TaskId, WorkerId};
 use crate::report::{
-    Action, Finding, Processors, Report, Task as TaskOf, TaskShares, VerdictKind, Work, Worker, WorkerShares,
+    Action, Figure, Finding, Processors, Report, Task as TaskOf, TaskShares, VerdictKind, Work, Worker, WorkerShares,
 };
 use crate::verdict::verdict;
 
@@ -118,6 +118,37 @@ fn what_a_replay_knows_nothing_of_is_not_overruled() {
             report.replay.is_some_and(|replay| replay.overruled.is_none() && !replay.suggestions.is_empty())
         );
     }
+}
+
+#[test]
+fn a_sink_that_waits_for_its_reader_is_not_overruled_where_nothing_else_gains() {
+    let of = |written: f64| {
+        let model = line(&vec![vec![50e3; 400]; 3], &[8, 8]);
+        let given = Finding { rule: "sink".to_owned(), ..Finding::new(VerdictKind::Sink) };
+        let given = given.with(Figure::share("asleep_of_busy", 0.9));
+        let given = given.with((written > 0.0).then(|| Figure::share("asleep_for_write", written)));
+        let mut report = report(&[0.7; 3], given);
+        judge(&mut report, &predicted(&model, run(&model).lasted_ns, 0.0), 64);
+        report.verdict.finding.kind
+    };
+    assert_eq!(of(0.9), VerdictKind::Sink, "the replay knows nothing of the reader");
+    assert_eq!(of(0.0), VerdictKind::Unclear);
+}
+
+#[test]
+fn the_gain_without_a_lock_stands_beside_a_component_that_shares_it() {
+    let judged = |locked: f64| {
+        let mut model = line(&[vec![40e3; 400], vec![40e3; 400], vec![1e3; 400]], &[8, 8]);
+        model.tasks[..2].iter_mut().for_each(|task| task.locked = locked);
+        let mut report = report(&[0.9, 0.9, 0.02], task("t1"));
+        judge(&mut report, &predicted(&model, run(&model).lasted_ns, 0.0), 64);
+        report.verdict
+    };
+    let verdict = judged(0.4);
+    assert_eq!(verdict.finding.component.as_deref(), Some("t1"), "{verdict:?}");
+    assert!(verdict.finding.value("gain_unlocked") > 0.3, "{verdict:?}");
+    assert!(verdict.words.suggestion.is_some_and(|so| so.contains("without the lock")));
+    assert!(judged(0.0).finding.figure("gain_unlocked").is_none());
 }
 
 #[test]

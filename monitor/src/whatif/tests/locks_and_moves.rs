@@ -122,6 +122,42 @@ fn stages_of_a_star_stay_on_its_worker_and_replicas_of_a_split_are_spread() {
     assert!(spread > 1.5, "each replica has a worker: {spread}");
 }
 
+/// Two tasks on a worker each, and two replicas beside the first.
+fn beside_replicas() -> Model {
+    let mut model = apart(&[40e3, 60e3, 15e3, 15e3], 100, 2);
+    model.tasks[1].place = Place::Worker(1);
+    for task in &mut model.tasks[2..] {
+        (task.component, task.origin) = ("split/w".to_owned(), Origin::Replica);
+    }
+    model.runtime.in_turn = Some(false);
+    model
+}
+
+#[test]
+fn replicas_go_to_the_worker_that_a_change_relieves() {
+    let mut model = beside_replicas();
+    let gain = |model: &Model| {
+        let changes = predicted(model, run(model).lasted_ns, 0.0).answer.changes;
+        changes.iter().find(|row| row.words == "t1 twice as fast").map_or(0.0, |row| row.gain)
+    };
+    // The first worker has 70 us for each message, the second one 60. With half of these 60, one replica goes
+    // there: 55 and 45. What that replica gains without the change is not counted: nothing, because both workers
+    // would have 55 and 75.
+    assert!((gain(&model) - (70.0 / 55.0 - 1.0)).abs() < 0.02, "{}", gain(&model));
+    // If tasks go to workers in turn, or are told not to move, replicas stay.
+    model.runtime.in_turn = Some(true);
+    assert!(gain(&model) < 0.02, "{}", gain(&model));
+    model.runtime.in_turn = Some(false);
+    model.runtime.spreads = false;
+    assert!(gain(&model) < 0.02, "{}", gain(&model));
+    // Places of replicas that are bad before the change are no gain of it: with one of them on the other worker,
+    // both workers have 55 us instead of 70 and 40.
+    let mut model = beside_replicas();
+    model.tasks[1].script = apart(&[40e3], 100, 2).tasks[0].script.clone();
+    // With 20 us for `t1`, both replicas go there: 40 and 50.
+    assert!((gain(&model) - (55.0 / 50.0 - 1.0)).abs() < 0.02, "{}", gain(&model));
+}
+
 #[test]
 fn a_loss_by_fewer_workers_is_not_predicted() {
     let alike = line(&vec![vec![10e3; 400]; 2], &[64]);
