@@ -2,11 +2,12 @@
 
 use crate::report::{
     BusyAccount, Figure, Finding, Processors, SleepsFor, Subject, Task, TaskShares, VerdictKind, Worker,
+    component_of,
 };
 
 use super::facts::{Facts, load};
 use super::processor::Processor;
-use super::thresholds::{ASLEEP, LOOKS, LOOKS_READING, LOST, OWN_USE, SATURATED};
+use super::thresholds::{ASLEEP, LOOKS, LOOKS_READING, LOST, OWN_USE, SATURATED, STARVED};
 
 /// Whether an account is based on enough samples, or enough measured time, to be used.
 pub fn is_sure(account: &BusyAccount) -> bool {
@@ -141,7 +142,16 @@ pub(super) fn sleeper<'r>(facts: &Facts<'r>) -> Option<(&'r Task, f64)> {
     let asleep = facts.inside().filter_map(|(task, shares)| {
         let asleep = shares.busy * asleep_part(facts.account(task))?;
         let asleep = Some(asleep).filter(|asleep| *asleep >= LOST)?;
-        presses(task, &shares).then_some((task, asleep))
+        (presses(task, &shares) && !passes_on(facts, task)).then_some((task, asleep))
     });
     asleep.max_by(|a, b| a.1.total_cmp(&b.1))
+}
+
+/// Whether a task sleeps in writes because the readers of its component's output are slow: another task of the component
+/// reads what comes of these writes, as in a box that is a command, and waits for room.
+fn passes_on(facts: &Facts<'_>, task: &Task) -> bool {
+    let writes = facts.account(task).and_then(|account| account.asleep.most()).map(|(what, _)| what);
+    let of_same = |other: &Task| other.id != task.id && component_of(&other.name) == component_of(&task.name);
+    writes == Some(SleepsFor::Write)
+        && facts.tasks().any(|(other, shares)| of_same(other) && shares.output_wait >= STARVED)
 }

@@ -8,6 +8,7 @@
 //! is evaluated.
 
 mod accounts;
+mod chance;
 mod dispatches;
 mod edges;
 mod facts;

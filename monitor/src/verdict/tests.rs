@@ -556,8 +556,8 @@ fn without_looks(report: &mut Report) {
 fn a_finding_is_whole_without_its_words() {
     let mut chance = Maker(Chance::new(18));
     let mut asked = std::collections::BTreeSet::new();
-    for _ in 0..160_000 {
-        let report = chance.report();
+    let rare = accounts::changing_tasks(1, 0.85, 0.4);
+    for report in (0..160_000).map(|_| chance.report()).chain([rare]) {
         let verdict = verdict(&report);
         let json = serde_json::to_string(&verdict).expect("a verdict is JSON");
         let read: crate::Verdict = serde_json::from_str(&json).expect("and is read again");

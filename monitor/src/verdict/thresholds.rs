@@ -88,6 +88,11 @@ thresholds! {
     NARROW = 4.0, "dispatches";
     /// Streams that hold more messages than this do not count as too small.
     SMALL = 16.0, "messages";
+    /// Streams that hold so few messages make tasks change with nearly each message.
+    TINY = 3.0, "messages";
+    /// A worker that is busy for a larger share of its time than this has too much work, also where streams hold few
+    /// messages.
+    ALL_BUSY = 0.93, "share";
     /// The factor by which a stream that is too small is made longer: a smaller factor gains little, a larger
     /// one takes memory.
     LONGER_STREAM = 4.0, "times";

@@ -12,7 +12,7 @@
 use crate::report::{Alternative, Finding, Phase, Report, Verdict, VerdictKind};
 
 use super::merging::merged;
-use super::verdict;
+use super::{chance, verdict};
 
 /// The number of samples of the bootstrap.
 const SAMPLES: usize = 100;
@@ -83,6 +83,20 @@ pub(crate) fn over_time(report: &mut Report, windows: &[Report]) {
         (from, from_ns) = (end, from_ns + lasted_ns);
     }
     state_phases(report);
+}
+
+/// Adds to a verdict its confidence and alternatives, by samples in which times deviate as they do from run to run, if
+/// the report has no windows.
+pub(crate) fn by_chance(report: &mut Report) {
+    let found = &report.verdict.finding;
+    if report.verdict.confidence.is_some() || found.rule == "replayed" || !depends_on_time(found) {
+        return;
+    }
+    let samples = chance::samples(report);
+    if !samples.is_empty() {
+        sure(&mut report.verdict, &samples);
+        add_alternatives(&mut report.verdict);
+    }
 }
 
 /// Whether windows can have verdicts of this kind; verdicts on how the run ended, or on what kept the run

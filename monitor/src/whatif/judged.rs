@@ -91,6 +91,9 @@ pub fn judged<F: Feed>(feed: &F, how: &Judging) -> Result<Report, Error> {
         let processors = how.processors.or(counted).unwrap_or(f64::INFINITY);
         let replayed = by_sums(&report, runtime(reader, processors)?);
         judge_by_sums(&mut report, &replayed);
+        if report.window.state != State::Running {
+            time::by_chance(&mut report);
+        }
     }
     // The verdict is now what `thalweg diagnose` makes of the run.
     report.notes.retain(|note| note.code != BY_SHARES);

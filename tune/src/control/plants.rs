@@ -462,13 +462,13 @@ fn trials_that_make_messages_late_are_few() {
 
 #[test]
 fn another_latency_at_the_same_rate_and_work_is_no_other_regime() {
-    // The latency becomes half as long again every four seconds, and the other value makes it longer by a third.
+    // The latency becomes half as long again every four seconds, and the other value makes it longer by 5 %.
     let run = |processors: &dyn Fn(f64) -> f64| {
         let mut controller = Controller::new(Goal::Latency, Vec::new(), Policy::default(), 0);
         let (mut is_on, mut trials, mut changes) = (false, 0, 0);
         for n in 0..400 {
             let disturbed = if n / 20 % 2 == 0 { 1.0 } else { 1.5 };
-            let latency = 1e-3 * disturbed * if is_on { 1.33 } else { 1.0 };
+            let latency = 1e-3 * disturbed * if is_on { 1.05 } else { 1.0 };
             let (rate, processors) = (1e4, processors(disturbed));
             let seen = Seen { rate, processors, latency, ..Seen::nothing((n + 1) as f64 * WINDOW, WINDOW) };
             match controller.step(&seen, || if is_on { Vec::new() } else { vec![hopeful()] }) {

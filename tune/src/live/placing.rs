@@ -331,6 +331,7 @@ mod tests {
             made: 0.0,
             dispatches: 1e4,
             processors: 1.2,
+            delayed: 0.0,
             memory: 1e7,
             held: 30.0,
         }

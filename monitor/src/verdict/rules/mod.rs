@@ -73,6 +73,7 @@ pub(super) const RULES: &[Rule] = &[
     Rule { name: "source", find: source::find, describe: source::describe },
     Rule { name: "nothing", find: nothing::find, describe: nothing::describe },
     Rule { name: "sink", find: sink::find, describe: sink::describe },
+    Rule { name: "tiny_stream", find: small_stream::find_tiny, describe: small_stream::describe },
     Rule { name: "narrow_streams", find: narrow_streams::find, describe: narrow_streams::describe },
     Rule { name: "grain", find: grain::find, describe: grain::describe },
     Rule { name: "slow_replica", find: slow_replica::find, describe: slow_replica::describe },

@@ -2,27 +2,46 @@
 
 use crate::report::{Figure, Finding, Stream, Words};
 use crate::verdict::dispatches::{describe_too_small, too_small};
-use crate::verdict::facts::Facts;
-use crate::verdict::thresholds::{BOTH_WAIT, HELD_BACK, SATURATED, SMALL};
+use crate::verdict::facts::{Facts, load};
+use crate::verdict::thresholds::{ALL_BUSY, BOTH_WAIT, HELD_BACK, SATURATED, SMALL, TINY};
 
 pub(super) fn find(facts: &Facts<'_>) -> Option<Finding> {
-    let by_contents = worst(facts, |stream| Some((stream.full_share?, stream.empty_share?)));
+    let by_contents = worst(facts, SMALL, |stream| Some((stream.full_share?, stream.empty_share?)));
     let (stream, full, empty) = by_contents.or_else(|| by_ends(facts))?;
-    Some(
-        too_small(stream)
-            .with(Figure::share("full", full).of(stream))
-            .with(Figure::share("empty", empty).of(stream))
-            .rooted(facts),
-    )
+    Some(found(facts, stream, full, empty))
+}
+
+fn found(facts: &Facts<'_>, stream: &Stream, full: f64, empty: f64) -> Finding {
+    too_small(stream)
+        .with(Figure::share("full", full).of(stream))
+        .with(Figure::share("empty", empty).of(stream))
+        .rooted(facts)
+}
+
+/// A stream of one to three messages while a worker is busy for most of its time, but not all: with each message its
+/// tasks change, and that is what it is busy with.
+pub(super) fn find_tiny(facts: &Facts<'_>) -> Option<Finding> {
+    let loads = || facts.workers.iter().map(|(_, shares)| load(shares));
+    let is_busy = loads().any(|load| load >= SATURATED) && loads().all(|load| load < ALL_BUSY);
+    if !is_busy
+        || facts.tasks().any(|(_, shares)| shares.busy >= SATURATED)
+        || facts.held_back.is_none_or(|share| share < HELD_BACK)
+    {
+        return None;
+    }
+    let (stream, full, empty) = worst(facts, TINY, |stream| waits_of_ends(facts, stream))?;
+    Some(found(facts, stream, full, empty))
 }
 
 /// The small stream whose ends both wait most, with the shares of the time for which the writer waits for room and the
 /// reader for messages.
 fn worst<'r>(
     facts: &Facts<'r>,
+    messages_max: f64,
     waits: impl Fn(&Stream) -> Option<(f64, f64)>,
 ) -> Option<(&'r Stream, f64, f64)> {
-    let small = facts.report.streams.iter().filter(|stream| (1..=SMALL as u64).contains(&stream.capacity));
+    let small =
+        facts.report.streams.iter().filter(|stream| (1..=messages_max as u64).contains(&stream.capacity));
     let known = small.filter_map(|stream| waits(stream).map(|(full, empty)| (stream, full, empty)));
     let both = |of: &(&Stream, f64, f64)| of.1.min(of.2);
     known.filter(|of| both(of) >= BOTH_WAIT).max_by(|a, b| both(a).total_cmp(&both(b)))
@@ -36,11 +55,17 @@ fn by_ends<'r>(facts: &Facts<'r>) -> Option<(&'r Stream, f64, f64)> {
     if is_busy || facts.held_back.is_none_or(|share| share < HELD_BACK) {
         return None;
     }
+    worst(facts, SMALL, |stream| waits_of_ends(facts, stream))
+}
+
+/// The shares of the time for which the components at the ends of a stream wait for room and for messages, if the contents
+/// of the stream are not recorded.
+fn waits_of_ends(facts: &Facts<'_>, stream: &Stream) -> Option<(f64, f64)> {
     let shares = |path: &Option<String>| facts.component(path.as_deref()?)?.work.shares;
-    worst(facts, |stream| match stream.full_share {
+    match stream.full_share {
         None => Some((shares(&stream.writer)?.output_wait, shares(&stream.reader)?.input_wait)),
         Some(_) => None,
-    })
+    }
 }
 
 pub(super) fn describe(found: &Finding) -> Words {

@@ -150,6 +150,32 @@ fn more_workers_than_processors_are_named_as_that() {
     assert!(of(8, 1.95, 0.1).is_none(), "hardly anybody waited for one");
 }
 
+/// A report, in mode metrics, on two boxes of one worker with this load; each waits for this share of the time for room and
+/// for messages, and streams hold `capacity` messages.
+pub(super) fn changing_tasks(capacity: u64, load: f64, waits: f64) -> Report {
+    let mut report = sleeping(SleepsFor::Lock, 0.0, 0.0);
+    report.tasks[1] = task(2, "net/box", 0, 0.4, 1e6);
+    report.tasks.push(task(3, "net/other", 0, 0.4, 1e6));
+    report.workers = vec![worker(0, load)];
+    let mut ends = [component("net/box", 1, 10, 4e8), component("net/other", 1, 10, 4e8)];
+    for end in &mut ends {
+        let shares = TaskShares { busy: 0.2, input_wait: waits, output_wait: waits, ready: 0.0 };
+        end.work.shares = Some(shares);
+    }
+    report.components.extend(ends);
+    report.streams.push(stream("net/box", "net/other", capacity));
+    report
+}
+
+#[test]
+fn streams_of_one_message_are_named_where_workers_are_busy_with_changing_tasks() {
+    let of = |capacity, load, waits| verdict(&changing_tasks(capacity, load, waits)).finding.rule;
+    assert_eq!(of(1, 0.85, 0.4), "tiny_stream");
+    assert_ne!(of(64, 0.85, 0.4), "tiny_stream");
+    assert_ne!(of(1, 0.97, 0.4), "tiny_stream", "the worker has too much work anyway");
+    assert_ne!(of(1, 0.85, 0.02), "tiny_stream", "nobody waits for them");
+}
+
 #[test]
 fn a_limit_on_messages_under_way_is_named_where_nobody_else_is_busy() {
     let of = |unfinished: u64, busy: f64| {
@@ -162,6 +188,31 @@ fn a_limit_on_messages_under_way_is_named_where_nobody_else_is_busy() {
     assert_eq!(of(2, 0.4), "unfinished");
     assert_ne!(of(0, 0.4), "unfinished", "there is no limit");
     assert_eq!(of(2, 0.95), "saturated_task", "the box holds the source back anyway");
+}
+
+/// A box that is a command has two tasks: one writes to the command, the other reads what the command writes.
+#[test]
+fn a_command_is_not_blamed_for_what_follows_it() {
+    let of = |output_wait: f64| {
+        let mut report = sleeping(SleepsFor::Lock, 0.0, 0.0);
+        let mut half = |id: u64, busy: f64, output_wait: f64| {
+            let mut half = task(id, "net/command", 0, busy, 1e6);
+            half.worker = None;
+            half.work.account = Some(slept(SleepsFor::Write, 0.9));
+            half.work.shares = half.work.shares.map(|shares| TaskShares {
+                output_wait,
+                input_wait: 1.0 - busy - output_wait,
+                ..shares
+            });
+            report.tasks.push(half);
+        };
+        half(3, 0.85, 0.0);
+        half(4, 0.05, output_wait);
+        let found = verdict(&report).finding;
+        (found.component, found.rule)
+    };
+    assert_eq!(of(0.9), (Some("net/box".to_owned()), "saturated_task".to_owned()));
+    assert_eq!(of(0.1), (Some("net/command".to_owned()), "asleep".to_owned()));
 }
 
 /// Lets the box of a report rest, and adds a sink that is busy, and asleep in writes for the share `writing` of that.

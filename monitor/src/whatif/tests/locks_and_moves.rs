@@ -135,27 +135,24 @@ fn beside_replicas() -> Model {
 
 #[test]
 fn replicas_go_to_the_worker_that_a_change_relieves() {
+    let per_message = |model: &Model| run(model).lasted_ns / 100.0;
+    let faster = Change::Faster { component: "t1".into(), task: None, times: 2.0 };
+    let after = |model: &Model| per_message(&faster.applied(model));
     let mut model = beside_replicas();
-    let gain = |model: &Model| {
-        let changes = predicted(model, run(model).lasted_ns, 0.0).answer.changes;
-        changes.iter().find(|row| row.words == "t1 twice as fast").map_or(0.0, |row| row.gain)
-    };
     // The first worker has 70 us for each message, the second one 60. With half of these 60, one replica goes
-    // there: 55 and 45. What that replica gains without the change is not counted: nothing, because both workers
-    // would have 55 and 75.
-    assert!((gain(&model) - (70.0 / 55.0 - 1.0)).abs() < 0.02, "{}", gain(&model));
-    // If tasks go to workers in turn, or are told not to move, replicas stay.
+    // there: 55 and 45. Without the change none would go: 55 and 75.
+    assert!(faster.rebalances() && super::super::changes::rebalanced(&model).is_none());
+    assert!(close(per_message(&model), 70e3, 0.02) && close(after(&model), 55e3, 0.02), "{}", after(&model));
+    // If tasks go to workers in turn, or the runtime moves no replicas, they stay.
     model.runtime.in_turn = Some(true);
-    assert!(gain(&model) < 0.02, "{}", gain(&model));
-    model.runtime.in_turn = Some(false);
-    model.runtime.spreads = false;
-    assert!(gain(&model) < 0.02, "{}", gain(&model));
-    // Places of replicas that are bad before the change are no gain of it: with one of them on the other worker,
-    // both workers have 55 us instead of 70 and 40.
+    assert!(close(after(&model), 70e3, 0.02));
+    (model.runtime.in_turn, model.runtime.spreads) = (Some(false), false);
+    assert!(close(after(&model), 70e3, 0.02));
+    // With 40 us for `t1` one replica goes there without a change: 55 and 55. With 20 us both go: 40 and 50.
     let mut model = beside_replicas();
-    model.tasks[1].script = apart(&[40e3], 100, 2).tasks[0].script.clone();
-    // With 20 us for `t1`, both replicas go there: 40 and 50.
-    assert!((gain(&model) - (55.0 / 50.0 - 1.0)).abs() < 0.02, "{}", gain(&model));
+    model.tasks[1].times = 40.0 / 60.0;
+    let moved = super::super::changes::rebalanced(&model).expect("a replica goes");
+    assert!(close(per_message(&moved), 55e3, 0.02) && close(after(&model), 50e3, 0.02));
 }
 
 #[test]
