@@ -134,19 +134,6 @@ fn a_box_that_sleeps_is_reported_as_asleep_in_every_mode_and_wherever_it_runs() 
     }
 }
 
-/// Samples of a short run are recorded when its tasks have ended; its components have them as well.
-#[test]
-fn samples_of_tasks_that_have_ended_count_for_their_component() {
-    let planted = Planted::new(&["cheap", "sleepy"], "cheap .. (sleepy ! <k>)");
-    let report = planted.run(8, &["--monitor", "metrics"]);
-    let of_tasks = |report: &Report| -> u64 {
-        let tasks = report.tasks.iter().filter(|task| task.name.contains("sleepy"));
-        tasks.filter_map(|task| Some(task.work.account.as_ref()?.looks)).sum()
-    };
-    assert!(of_tasks(&report) >= 10, "{:?}", report.tasks);
-    assert_eq!(account(&report, "sleepy").looks, of_tasks(&report));
-}
-
 #[test]
 fn replicas_that_wait_for_one_lock_are_reported_as_asleep_for_it() {
     let planted = Planted::new(&["locked"], "locked ! <k>");

@@ -9,6 +9,7 @@ use crate::composing::structure::OWN_THREAD;
 use crate::decoding::events::{
     DispatchUsed, InstructionsSampled, Observation, ProcessorsUsed, ThreadSampled, ThreadSampledDoing,
 };
+use crate::decoding::names::Names;
 use crate::decoding::observation::LiveRow;
 use crate::ids::{IdMap, TaskId, WorkerId};
 use crate::monitor::{Batch, Moment, Monitor};
@@ -296,7 +297,7 @@ impl Monitor for Accounts {
     }
 
     fn publish(&mut self, moment: &Moment<'_>, report: &mut Report) {
-        let by_path = self.by_path(moment, report);
+        let by_path = self.by_path(moment.names, report);
         for component in &mut report.components {
             let work = &mut component.work;
             let sum = by_path.get(component.path.as_str());
@@ -395,10 +396,10 @@ impl Accounts {
     }
 
     /// The sums of components by path. Sites with the same path count as one component.
-    fn by_path(&self, moment: &Moment<'_>, report: &Report) -> HashMap<String, Sum> {
+    fn by_path(&self, names: &Names, report: &Report) -> HashMap<String, Sum> {
         let mut by_path: HashMap<String, Sum> = HashMap::new();
         for (&site, sum) in &self.components {
-            by_path.entry(moment.names.site(site).path).or_default().add(sum);
+            by_path.entry(names.site(site).path).or_default().add(sum);
         }
         for task in &report.tasks {
             if let Some(sum) = self.ended.get(&task.id.number) {
@@ -521,6 +522,25 @@ mod tests {
             asleep_ticks: 0,
             holder: 0,
         }
+    }
+
+    #[test]
+    fn samples_of_tasks_that_have_ended_count_for_their_component() {
+        let looks = |looks: u64| Sum { looks, ..Sum::default() };
+        let mut accounts = Accounts::default();
+        accounts.components.insert(7, looks(2));
+        accounts.ended.insert(3, looks(5));
+        accounts.ended.insert(4, looks(1));
+        let mut names = Names::default();
+        names.sites.insert(7, crate::SiteName { path: "net/a".to_owned(), ..Default::default() });
+        let task = |id: u64, name: &str| crate::report::Task {
+            id: crate::ids::TaskId::of(id),
+            name: name.to_owned(),
+            ..Default::default()
+        };
+        let report = Report { tasks: vec![task(3, "net/a[1]"), task(4, "net/b")], ..Report::empty() };
+        let by_path = accounts.by_path(&names, &report);
+        assert_eq!((by_path["net/a"].looks, by_path["net/b"].looks), (7, 1));
     }
 
     #[test]
