@@ -31,6 +31,10 @@ const SHARE_MIN: f64 = 0.15;
 
 /// The parts of a finding that must be equal for two verdicts to count as the same.
 fn key(finding: &Finding) -> (VerdictKind, Option<&str>, Option<u64>) {
+    if finding.kind == VerdictKind::Capacity {
+        // One setting is the capacity of all streams, so it does not matter which of them a finding names.
+        return (finding.kind, None, Some(u64::from(finding.stream.is_some())));
+    }
     // A finding may name any task of a component, so tasks are not compared; the worker is compared only if
     // the finding says that the worker is the limit.
     let worker = matches!(finding.kind, VerdictKind::Worker | VerdictKind::Mapping)

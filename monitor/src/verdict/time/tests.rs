@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::ids::{TaskId, WorkerId};
-use crate::report::{Task, TaskShares, Work, Worker, WorkerShares};
+use crate::report::{StreamRef, Task, TaskShares, Work, Worker, WorkerShares};
 
 const WINDOW_NS: f64 = 1e8;
 
@@ -124,6 +124,22 @@ fn two_limits_that_take_turns_at_random_are_both_reported_with_their_shares() {
     if confidence < ALONE {
         assert!(report.verdict.words.text.contains(" %), or: net/w"), "{}", report.verdict.words.text);
     }
+}
+
+#[test]
+fn two_streams_that_are_too_small_are_one_verdict() {
+    let of = |component: &str, is_stream: bool| Finding {
+        component: Some(component.to_owned()),
+        stream: is_stream.then(|| StreamRef { name: component.to_owned(), writer: None, reader: None }),
+        ..Finding::new(VerdictKind::Capacity)
+    };
+    assert!(is_same(&of("a", true), &of("b", true)));
+    assert!(!is_same(&of("a", true), &of("a", false)), "a limit on messages is another setting");
+    assert!(!is_same(&task_of("a"), &task_of("b")));
+}
+
+fn task_of(component: &str) -> Finding {
+    Finding { component: Some(component.to_owned()), ..Finding::new(VerdictKind::Task) }
 }
 
 #[test]
