@@ -121,7 +121,7 @@ impl Locks {
         let mut sharing: HashSet<&str> = busy.iter().filter(sleeps).map(|of| of.component).collect();
         let mut tasks = busy.iter().filter(sleeps).count();
         if tasks < TASKS_MIN {
-            let unseen = self.unseen(busy, &sleeps);
+            let unseen = self.unseen(busy, lock);
             tasks += unseen.len();
             sharing.extend(unseen);
         }
@@ -157,13 +157,15 @@ impl Locks {
         waits
     }
 
-    /// The components of the busiest task on each worker whose tasks seem to sleep and run in the kernel for a lock, of
-    /// the workers on which no sample found a task asleep for it.
-    fn unseen<'a>(&self, busy: &[Busy<'a>], sleeps: &impl Fn(&&Busy<'_>) -> bool) -> Vec<&'a str> {
+    /// The components that seem to share a lock although no sample found a task of their worker asleep for it: that of the
+    /// busiest task of each such worker, if its tasks slept and ran in the kernel, or if a task of another worker
+    /// clearly waits for somebody.
+    fn unseen<'a>(&self, busy: &[Busy<'a>], lock: u64) -> Vec<&'a str> {
+        let sleeps = |of: &&Busy<'_>| self.tasks.contains_key(&(lock, of.task));
         let seen: HashSet<u64> = busy.iter().filter(sleeps).map(|of| of.worker).collect();
         let is_clear = busy.iter().filter(sleeps).any(|of| {
-            let slept = self.tasks.iter().filter(|((_, task), _)| *task == of.task).map(|(_, looks)| looks);
-            let (slept, all) = (slept.sum::<u64>(), self.looks.get(&of.task).copied().unwrap_or(0));
+            let looks = |count: Option<&u64>| count.copied().unwrap_or(0);
+            let (slept, all) = (looks(self.tasks.get(&(lock, of.task))), looks(self.looks.get(&of.task)));
             slept >= LOOKS_CLEAR && CLEAR.contains(&(slept as f64 / all as f64))
         });
         let others: HashSet<u64> = busy.iter().map(|of| of.worker).filter(|id| !seen.contains(id)).collect();

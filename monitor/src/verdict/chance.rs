@@ -1,5 +1,5 @@
-//! The confidence of a verdict whose report has no windows, as in mode metrics: samples in which all shares of time
-//! deviate as they do between two runs of the same network. The share of samples with the verdict of the run is the
+//! The confidence of a verdict on a report without windows, as in mode metrics: all shares of time deviate in samples as
+//! they do between two runs of the same network, and the share of samples with the verdict of the run is the
 //! confidence.
 
 use crate::report::{Report, TaskShares, Verdict, WorkerShares};
@@ -24,12 +24,12 @@ pub(super) fn samples(report: &Report) -> Vec<Verdict> {
     (0..SAMPLES).map(|_| verdict(&sample(report, &mut chance))).collect()
 }
 
-/// Numbers that are the same in each run of the program.
-struct Chance(u64);
+/// Numbers that look random, and are the same in each run of the program.
+pub(crate) struct Chance(pub(crate) u64);
 
 impl Chance {
-    /// A factor whose logarithm is nearly normal with this deviation.
-    fn factor(&mut self, deviation: f64) -> f64 {
+    /// A factor. Its logarithm is nearly normal, with this deviation.
+    pub(crate) fn factor(&mut self, deviation: f64) -> f64 {
         // The sum of twelve uniform numbers has a variance of one.
         let sum: f64 = (0..12).map(|_| self.uniform()).sum();
         (deviation * (sum - 6.0)).exp()
@@ -43,18 +43,13 @@ impl Chance {
 
 fn sample(report: &Report, chance: &mut Chance) -> Report {
     let mut other = report.clone();
-    // By component, so that its replicas do not cancel each other, and once more by task.
-    for component in &mut other.components {
+    // Components and tasks deviate independently, because a rule compares components or tasks.
+    let components = other.components.iter_mut().map(|component| &mut component.work);
+    for work in components.chain(other.tasks.iter_mut().map(|task| &mut task.work)) {
         let factor = chance.factor(BUSY);
-        component.work.busy_ns = component.work.busy_ns.map(|ns| ns * factor);
-        component.work.service_ns = component.work.service_ns.map(|ns| ns * factor);
-        component.work.shares = component.work.shares.map(|shares| deviating(shares, factor, chance));
-    }
-    for task in &mut other.tasks {
-        let factor = chance.factor(BUSY);
-        task.work.busy_ns = task.work.busy_ns.map(|ns| ns * factor);
-        task.work.service_ns = task.work.service_ns.map(|ns| ns * factor);
-        task.work.shares = task.work.shares.map(|shares| deviating(shares, factor, chance));
+        work.busy_ns = work.busy_ns.map(|ns| ns * factor);
+        work.service_ns = work.service_ns.map(|ns| ns * factor);
+        work.shares = work.shares.map(|shares| deviating(shares, factor, chance));
     }
     for worker in &mut other.workers {
         let of_worker = |tasks: &[crate::report::Task]| -> f64 {

@@ -8,7 +8,7 @@
 //! is evaluated.
 
 mod accounts;
-mod chance;
+pub(crate) mod chance;
 mod dispatches;
 mod edges;
 mod facts;

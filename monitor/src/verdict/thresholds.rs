@@ -40,8 +40,8 @@ thresholds! {
     /// A source whose thread is on the processor for a smaller share of its busy time waits or sleeps instead
     /// of working.
     WORKS = 0.5, "share";
-    /// A worker that was kept from its processor by others or slept in a box, a box that was asleep in a read, or a run that waited for space
-    /// on the disk, for more than this share of its time is slowed by the lost time.
+    /// A worker that was kept from its processor by others or slept in a box, a box that was asleep in a read, or a
+    /// run that waited for space on the disk, for more than this share of its time is slowed by the lost time.
     LOST = 0.2, "share";
     /// If the run's own threads use this share of its processors, other processes cannot be what limits it.
     OWN_USE = 0.88, "share";

@@ -316,7 +316,6 @@ impl Change {
                 for of in changed.tasks.iter_mut().filter(|of| meant(component, task, of)) {
                     of.times /= times;
                 }
-                rebalance(&mut changed);
             }
             Change::Place { component, task, worker } => {
                 for of in changed.tasks.iter_mut().filter(|of| meant(component, task, of)) {
@@ -335,10 +334,7 @@ impl Change {
                 let in_turn = is_in_turn(model);
                 place_anew(&mut changed, model.runtime.workers, in_turn);
             }
-            Change::Unlocked { .. } => {
-                changed = model.unlocked();
-                rebalance(&mut changed);
-            }
+            Change::Unlocked { .. } => changed = model.unlocked(),
             Change::Capacity { times } => {
                 for stream in &mut changed.streams {
                     stream.capacity = stream.capacity.saturating_mul(*times);
@@ -351,6 +347,9 @@ impl Change {
                     of.reads = Reads::Any;
                 }
             }
+        }
+        if self.rebalances() {
+            rebalance(&mut changed);
         }
         changed
     }

@@ -164,8 +164,7 @@ pub(super) fn judge(report: &mut Report, replayed: &Replayed, capacity: u64) {
     } else {
         table.sure_of(report, &named, AS_GOOD);
         predict_actions(&mut report.verdict.finding, &table);
-        table.predict_replicas(&mut report.verdict);
-        table.predict_unlocked(report);
+        table.predict_beside(report);
         report.replay = Some(replay);
     }
 }
@@ -212,8 +211,7 @@ fn judge_by_sums(report: &mut Report, replayed: &Replayed) {
     let gain = named.iter().map(|&at| answer.changes[at].gain).fold(0.0, f64::max);
     let Some(head) = table.head().filter(|&at| answer.changes[at].gain >= LIMITS) else { return };
     if gain >= AS_GOOD * answer.changes[head].gain || table.leads(&named) > 1.0 - SURE {
-        table.predict_replicas(&mut report.verdict);
-        table.predict_unlocked(report);
+        table.predict_beside(report);
         return sure_by_sums(report, &table, &named, AS_GOOD);
     }
     let worth = |at: &usize| answer.changes[*at].gain >= WORTH;
@@ -266,8 +264,7 @@ fn overrule(report: &mut Report, replay: Replay, table: &Table<'_>) {
         .evidence
         .push(format!("by shares of time alone it would be: {sentence}; by this its relief gains {would}"));
     let same = table.named_or(&report.verdict.finding, table.head());
-    table.predict_replicas(&mut report.verdict);
-    table.predict_unlocked(report);
+    table.predict_beside(report);
     table.sure_of(report, &same, ABOUT);
 }
 
@@ -373,53 +370,46 @@ impl Table<'_> {
         gain < share * most && (is_others || self.gain_most(named, share) <= 1.0 - SURE)
     }
 
-    /// Adds the gain of replicas to the verdict on a component that limits the flow, if replicas are as good
-    /// as any other change.
-    fn predict_replicas(&self, verdict: &mut Verdict) {
-        let found = &mut verdict.finding;
-        let most = self.rows().map(|at| self.changes[at].gain).fold(0.0, f64::max);
-        let is_it = |at: &usize| match &self.changes[*at].change {
-            Change::Replicas { component, .. } => found.component.as_ref() == Some(component),
-            _ => false,
-        };
-        let gain = self.rows().find(is_it).map(|at| self.changes[at].gain);
-        if let Some(gain) = gain.filter(|gain| *gain >= WORTH.max(AS_GOOD * most)) {
-            found.figures.push(Figure::share("gain_of_replicas", gain));
-            let so = verdict.words.suggestion.take().map_or(String::new(), |so| format!("{so}; "));
-            verdict.words.suggestion =
-                Some(format!("{so}replicas of it on all workers would gain {}", percent(gain)));
-        }
+    /// Adds to the verdict on a component that limits the flow what replicas of it, or a lock that it no longer shares,
+    /// would gain.
+    fn predict_beside(&self, report: &mut Report) {
+        let found = &report.verdict.finding;
+        let path = found.component.clone();
+        let is_it = |component: &String| path.as_ref() == Some(component);
+        let names_lock = ["gain_without_lock", "spinning_of_busy", "asleep_for_lock"]
+            .iter()
+            .any(|name| found.figure(name).is_some());
+        let shares_lock = report.tasks.iter().any(|task| {
+            path.as_deref() == Some(crate::report::component_of(&task.name))
+                && task.work.account.as_ref().is_some_and(|account| account.lock.is_some())
+        });
+        let adds_lock = found.kind == VerdictKind::Task && !names_lock;
+        let replicas =
+            |change: &Change| matches!(change, Change::Replicas { component, .. } if is_it(component));
+        let unlocked = |change: &Change| matches!(change, Change::Unlocked { component } if adds_lock && (shares_lock || is_it(component)));
+        self.add_gain(&mut report.verdict, "gain_of_replicas", replicas, |gain| {
+            format!("replicas of it on all workers would gain {gain}")
+        });
+        self.add_gain(&mut report.verdict, "gain_unlocked", unlocked, |gain| {
+            format!("without the lock that it shares with others, {gain} more would flow")
+        });
     }
 
-    /// Adds the gain without the lock to the verdict on a component that shares one, if that is as good as any other
-    /// change.
-    fn predict_unlocked(&self, report: &mut Report) {
-        let found = &mut report.verdict.finding;
-        let is_new = ["gain_without_lock", "spinning_of_busy", "asleep_for_lock"];
-        if found.kind != VerdictKind::Task || is_new.iter().any(|name| found.figure(name).is_some()) {
-            return;
-        }
-        let path = found.component.as_deref().unwrap_or_default();
-        let shares = |task: &&Task| {
-            crate::report::component_of(&task.name) == path
-                && task.work.account.as_ref().is_some_and(|of| of.lock.is_some())
-        };
-        let is_it = |at: &usize| match &self.changes[*at].change {
-            Change::Unlocked { component } => {
-                component == path || report.tasks.iter().any(|task| shares(&task))
-            }
-            _ => false,
-        };
+    /// Adds the gain of a change as a figure and to the suggestion, if it is as good as any other change.
+    fn add_gain(
+        &self,
+        verdict: &mut Verdict,
+        figure: &str,
+        is_it: impl Fn(&Change) -> bool,
+        words: impl Fn(String) -> String,
+    ) {
         let most = self.rows().map(|at| self.changes[at].gain).fold(0.0, f64::max);
-        let gain = self.rows().find(is_it).map(|at| self.changes[at].gain);
-        if let Some(gain) = gain.filter(|gain| *gain >= WORTH.max(AS_GOOD * most)) {
-            found.figures.push(Figure::share("gain_unlocked", gain));
-            let words = &mut report.verdict.words;
-            let so = words.suggestion.take().map_or(String::new(), |so| format!("{so}; "));
-            words.suggestion = Some(format!(
-                "{so}without the lock that it shares with others, {} more would flow",
-                percent(gain)
-            ));
+        let row = self.rows().find(|at| is_it(&self.changes[*at].change));
+        let gain = row.map(|at| self.changes[at].gain).filter(|gain| *gain >= WORTH.max(AS_GOOD * most));
+        if let Some(gain) = gain {
+            verdict.finding.figures.push(Figure::share(figure, gain));
+            let so = verdict.words.suggestion.take().map_or(String::new(), |so| format!("{so}; "));
+            verdict.words.suggestion = Some(so + &words(percent(gain)));
         }
     }
 

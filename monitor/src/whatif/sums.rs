@@ -19,6 +19,7 @@ use super::replay::replay;
 use super::{Predicted, Replayed, WhatIf, interval, refusal};
 use crate::monitors::kernel_for_lock;
 use crate::report::{self, BusyAccount, Report, State, component_of};
+use crate::verdict::chance::Chance;
 use crate::verdict::{account_is_sure, is_source, spinning_part};
 
 /// The greatest share of the run's time that the bottleneck may leave unexplained.
@@ -113,18 +114,10 @@ fn drawn(model: &Model, changes: &[Change], unexplained_ns: f64, lasted_ns: f64)
         return Vec::new();
     }
     let deviation = FROM_RUN_TO_RUN.hypot(unexplained_ns / lasted_ns / 2.0);
-    let mut chance = 1_u64;
-    let mut uniform = || {
-        chance = chance.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (chance >> 11) as f64 / (1_u64 << 53) as f64
-    };
+    let mut chance = Chance(1);
     let mut sample = || {
         let mut other = model.clone();
-        for task in &mut other.tasks {
-            // The sum of twelve uniform numbers is nearly normal, with a variance of one.
-            let normal = (0..12).map(|_| uniform()).sum::<f64>() - 6.0;
-            task.times *= (deviation * normal).exp();
-        }
+        other.tasks.iter_mut().for_each(|task| task.times *= chance.factor(deviation));
         gains(&other, changes, unexplained_ns)
     };
     (0..count).map(|_| sample()).collect()

@@ -136,7 +136,7 @@ struct Load {
     each: f64,
 }
 
-/// Loads whose rates and processor times differ by no more than these factors are the same.
+/// Two loads are the same if their rates, and their processor times, differ by no more than these factors.
 const SAME_RATE: f64 = 1.05;
 const SAME_WORK: f64 = 1.1;
 

@@ -217,8 +217,8 @@ impl Window {
         }
     }
 
-    /// The mean number of messages in the network, or on the way into it. A task that has messages is busy, ready, or waits for room,
-    /// and the times for which it does so are known exactly; the messages in streams are known for the end of
+    /// The mean number of messages in the network, or on the way into it. A task that has messages is busy, ready, or
+    /// waits for room, and the times for which it does so are known exactly; the messages in streams are known for the end of
     /// the window only, which says little while there are few. A source's message enters the network only when
     /// the source has written it; but one that there is to read while the source's thread has no processor waits as well.
     fn messages(&self) -> f64 {

@@ -33,7 +33,7 @@ pub(super) fn find_tiny(facts: &Facts<'_>) -> Option<Finding> {
     Some(found(facts, stream, full, empty))
 }
 
-/// The small stream whose ends both wait most, with the shares of the time for which the writer waits for room and the
+/// The small stream at which both ends wait most, with the shares of the time for which the writer waits for room and the
 /// reader for messages.
 fn worst<'r>(
     facts: &Facts<'r>,
