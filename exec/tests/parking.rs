@@ -246,6 +246,32 @@ fn the_setting_does_it_too_and_events_tell() {
     std::fs::remove_dir_all(space.path()).unwrap();
 }
 
+/// Every thread that notices a change of the setting adopts it. A thread that comes late must not adopt a value
+/// which a newer change has replaced.
+#[test]
+fn a_late_look_at_the_setting_does_not_take_back_a_newer_change() {
+    let space = space("thalweg-late");
+    let reader = SpaceReader::open(space.path()).unwrap();
+    let runtime = runtime(Mapper::default(), Some(space.clone()));
+    let workers = runtime.workers();
+    let mut chain = Chain::new(&runtime, &[None; 2]);
+    let deadline = Instant::now() + PATIENCE;
+    for _ in 0..1_000 {
+        reader.set("exec.workers", 2).unwrap();
+        while workers.count() != 2 {
+            assert!(Instant::now() < deadline, "the setting has no effect");
+            chain.ran_on();
+        }
+        workers.set(1).unwrap();
+        chain.ran_on();
+        assert_eq!(workers.count(), 1);
+    }
+    drop(chain);
+    assert_eq!(runtime.join().unwrap().failures, []);
+    assert_eq!(events(&reader, "exec.setting_adopted"), 2_000);
+    std::fs::remove_dir_all(space.path()).unwrap();
+}
+
 /// Makes a task for each message; each of these tasks sends the number of its worker.
 struct Maker {
     input: In<u64>,

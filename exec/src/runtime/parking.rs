@@ -121,26 +121,41 @@ impl Asked for Places {
 impl Shared {
     /// Adopts the setting `exec.workers` if it was set.
     pub(crate) fn adopt_workers(self: &Arc<Shared>) {
-        let Some(count) = self.tuning.settings.workers.set_value() else { return };
-        if count as usize == self.taking_part() {
+        let differs = || {
+            let count = self.tuning.settings.workers.set_value()? as usize;
+            (count != self.taking_part()).then_some(count)
+        };
+        if differs().is_none() {
             return;
         }
-        if self.set_workers(count as usize).is_err() {
+        let mut threads = lock(&self.crew.threads);
+        // Another thread may have changed the number before this one got the lock, and each thread
+        // that gives the lock back leaves the setting and the number equal. So what the setting says now is a
+        // request, and what it said before may not be.
+        let Some(count) = differs() else { return };
+        if self.change_workers(&mut threads, count).is_err() {
             // An error means that the space was removed, so no observer reads the value.
             let _ = self.tuning.settings.workers.show(self.taking_part() as u64);
         }
     }
 
     fn set_workers(self: &Arc<Shared>, count: usize) -> Result<(), Error> {
+        self.change_workers(&mut lock(&self.crew.threads), count)
+    }
+
+    fn change_workers(
+        self: &Arc<Shared>,
+        threads: &mut Vec<JoinHandle<()>>,
+        count: usize,
+    ) -> Result<(), Error> {
         let most = self.home.inboxes.len();
         if !(1..=most).contains(&count) {
             return Err(Error::new(format!("{count} workers: this runtime may have 1 to {most}")));
         }
-        let mut threads = lock(&self.crew.threads);
         if self.stop.load(Ordering::SeqCst) {
             return Err(Error::new("the runtime has ended".to_owned()));
         }
-        let started = self.start_workers(&mut threads, count);
+        let started = self.start_workers(threads, count);
         let (old, new) = (self.taking_part(), count.min(threads.len()));
         if old != new {
             self.placing().set_workers(new);
