@@ -50,8 +50,10 @@ pub(crate) fn of_others(report: &Report) -> Option<(Verdict, f64)> {
         return None;
     }
     let lost = found.figure("lost")?.value.clamp(0.0, 0.95);
+    // Another worker may then have too much work.
+    let needed = processor::needed_alone(&facts).max(1.0 - lost);
     let words = describe(&found);
-    Some((Verdict::of(found, words), 1.0 / (1.0 - lost) - 1.0))
+    Some((Verdict::of(found, words), 1.0 / needed.min(1.0) - 1.0))
 }
 
 /// The finding in words. All sentences are made by this function, and only from the finding.

@@ -60,8 +60,18 @@ fn had_by_others(facts: &Facts<'_>, worker: &Worker, delayed: f64) -> f64 {
     (delayed - theirs_ns / worker.lifetime_ns).max(0.0)
 }
 
-/// The finding about the worker that lost most of its time to other processes, if it was running or runnable
-/// for at least the share `wanted_min` of its lifetime.
+/// The largest share of its lifetime for which a worker would be running or runnable if other processes used no processor.
+pub(super) fn needed_alone(facts: &Facts<'_>) -> f64 {
+    let workers = facts.workers.iter();
+    let needed = workers.filter_map(|(worker, shares)| {
+        let Processor { wanted, lost, .. } = Processor::of(facts, worker, shares)?;
+        Some(wanted.min(1.0) - lost)
+    });
+    needed.fold(0.0, f64::max)
+}
+
+/// The finding about the worker that lost most of its time to other processes, among those that were running or runnable
+/// for at least the share `wanted_min` of their lifetime.
 pub(super) fn kept_off(facts: &Facts<'_>, wanted_min: f64) -> Option<Finding> {
     if facts.keeps_up() {
         return None;
@@ -69,11 +79,9 @@ pub(super) fn kept_off(facts: &Facts<'_>, wanted_min: f64) -> Option<Finding> {
     let workers = facts.workers.iter();
     let processors =
         workers.filter_map(|(worker, shares)| Some((*worker, Processor::of(facts, worker, shares)?)));
-    let (worker, Processor { wanted, lost, .. }) =
-        processors.max_by(|(_, a), (_, b)| a.lost.total_cmp(&b.lost))?;
-    if lost < LOST || wanted < wanted_min {
-        return None;
-    }
+    let (worker, Processor { wanted, lost, .. }) = processors
+        .filter(|(_, of)| of.lost >= LOST && of.wanted >= wanted_min)
+        .max_by(|(_, a), (_, b)| a.lost.total_cmp(&b.lost))?;
     let preempted = worker.preempted.unwrap_or(0) as f64;
     let found = Finding::new(VerdictKind::Contention);
     let found = match facts.busiest_on(worker.id) {

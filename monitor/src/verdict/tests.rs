@@ -188,6 +188,19 @@ fn replicas_of_most_of_the_work_are_suggested_where_another_worker_has_time() {
 }
 
 #[test]
+fn the_only_saturated_worker_is_blamed_on_what_it_runs() {
+    let of = |other: f64| {
+        let components = vec![component("net/much", 1, 10, 0.6e9), component("net/little", 1, 10, 0.4e9)];
+        let tasks = vec![task(1, "net/much", 1, 0.6, 1e3), task(2, "net/little", 0, 0.4, 1e2)];
+        let workers = vec![worker(0, 0.85), worker(1, other)];
+        found("saturated_worker", &Report { components, tasks, workers, ..Report::empty() })
+    };
+    let alone = of(0.65).expect("a worker is saturated");
+    assert_eq!((alone.component.as_deref(), alone.value("work")), (Some("net/little"), 0.4));
+    assert_eq!(of(0.82).expect("both are").component.as_deref(), Some("net/much"));
+}
+
+#[test]
 fn a_task_that_makes_up_most_of_the_only_saturated_worker_is_named() {
     let found_of = |busy: f64, other: f64| {
         let tasks = vec![task(1, "net/slow", 0, busy, 1e3), task(2, "net/quick", 0, 0.92 - busy, 1e2)];

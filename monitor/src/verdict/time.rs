@@ -35,6 +35,10 @@ fn key(finding: &Finding) -> (VerdictKind, Option<&str>, Option<u64>) {
         // One setting is the capacity of all streams, so it does not matter which of them a finding names.
         return (finding.kind, None, Some(u64::from(finding.stream.is_some())));
     }
+    if finding.rule == "crowded" {
+        // The processors are the limit, and the component that computes most only stands beside them.
+        return (finding.kind, None, None);
+    }
     // A finding may name any task of a component, so tasks are not compared; the worker is compared only if
     // the finding says that the worker is the limit.
     let worker = matches!(finding.kind, VerdictKind::Worker | VerdictKind::Mapping)

@@ -117,6 +117,9 @@ const WORTH: f64 = 0.02;
 const FASTER: [f64; 2] = [1.1, 2.0];
 /// The number of replicas that is tried.
 const REPLICAS: usize = 4;
+/// Replicas are tried of components with up to this number of tasks, because a network with more of them would take
+/// long to replay.
+const REPLICATED: usize = 16;
 /// A task of a component is tried separately if its work is this multiple of the mean.
 const UNEVEN: f64 = 1.5;
 /// The factor by which streams are made longer in replays.
@@ -166,9 +169,7 @@ pub(super) fn candidates(model: &Model) -> Vec<Change> {
         }
         all.extend(FASTER.map(|times| Change::Faster { component: component.clone(), task: None, times }));
         of_tasks(model, &component, &tasks, of_it / tasks.len() as f64, &mut all);
-        if let [task] = tasks[..]
-            && is_replicable(model, task)
-        {
+        if tasks.len() <= REPLICATED && tasks.iter().all(|&task| is_replicable(model, task)) {
             all.push(Change::Replicas { component, replicas: REPLICAS });
         }
     }
@@ -529,13 +530,25 @@ fn spread(model: &mut Model, mut tasks: Vec<usize>, mut load: Vec<f64>) {
     }
 }
 
-/// Replaces a component's task by a task that distributes messages in turn, the replicas, and a task that
-/// collects their output as it arrives.
+/// Replaces each of a component's tasks by replicas. A component has several tasks if it is inside a star or a split,
+/// where each stage or each replica of the split has its own.
 fn replicate(model: &mut Model, component: &str, replicas: usize) {
-    let Some(at) = model.tasks.iter().position(|task| task.component == component) else { return };
+    let tasks = of_origin(model, |task| task.component == component);
     if model.streams.is_empty() {
-        return divide(model, at, replicas);
+        return divide(model, &tasks, replicas);
     }
+    let (workers, in_turn) = (model.runtime.workers, is_in_turn(model));
+    // The last one comes first, because the tasks behind a replaced one get other numbers.
+    for at in tasks.into_iter().rev() {
+        replicate_task(model, at, replicas);
+    }
+    model.settle();
+    place_anew(model, workers, in_turn);
+}
+
+/// Replaces a task by a task that distributes messages in turn, the replicas, and a task that collects their output as
+/// it arrives.
+fn replicate_task(model: &mut Model, at: usize, replicas: usize) {
     let ([input], [output]) = (&model.inputs(at)[..], &model.outputs(at)[..]) else { return };
     let (input, output) = (*input as u32, *output as u32);
     let original = model.tasks[at].clone();
@@ -572,7 +585,6 @@ fn replicate(model: &mut Model, component: &str, replicas: usize) {
         weight,
         ..original.clone()
     };
-    let (workers, in_turn) = (model.runtime.workers, is_in_turn(model));
     model.tasks[at] = part("hands out", GLUE_WEIGHT, hands_out, Reads::AsRecorded);
     model.tasks.insert(at + 1, part("gathers", REPLICAS_WEIGHT, gathers, Reads::Any));
     for script in scripts {
@@ -580,18 +592,19 @@ fn replicate(model: &mut Model, component: &str, replicas: usize) {
             Task { script: Arc::new(script), origin: Origin::Replica, is_placed: false, ..original.clone() };
         model.tasks.push(replica);
     }
-    model.settle();
-    place_anew(model, workers, in_turn);
 }
 
-/// Replicates a task in a model without streams: each replica gets an equal part of the work.
-fn divide(model: &mut Model, at: usize, replicas: usize) {
-    let of = &mut model.tasks[at];
-    (of.times, of.origin, of.is_placed) = (of.times / replicas as f64, Origin::Replica, false);
-    let replica = of.clone();
-    model.tasks.extend(std::iter::repeat_n(replica, replicas - 1));
+/// Replicates tasks of one component in a model without streams: each replica gets an equal part of a task's work.
+fn divide(model: &mut Model, tasks: &[usize], replicas: usize) {
+    let Some(&first) = tasks.first() else { return };
+    for &at in tasks {
+        let of = &mut model.tasks[at];
+        (of.times, of.origin, of.is_placed) = (of.times / replicas as f64, Origin::Replica, false);
+        let replica = of.clone();
+        model.tasks.extend(std::iter::repeat_n(replica, replicas - 1));
+    }
     // Replicas of other components keep their places: what they gain elsewhere is not gained by these replicas.
-    let component = &model.tasks[at].component;
+    let component = &model.tasks[first].component;
     let replicas = of_origin(model, |task| task.component == *component);
     let load = load_without(model, &replicas);
     spread(model, replicas, load);

@@ -42,6 +42,9 @@ const TOP_MIN: usize = 64;
 const WINDOWS: usize = 24;
 /// The least gain of a suggested change.
 const WORTH: f64 = 0.03;
+/// A change with a greater gain, at least [`LIMITS`], is also suggested if its interval begins below zero, but this
+/// share of the samples of the bootstrap gain [`WORTH`]: the costs of messages differ much, so the interval is wide.
+const LIKELY: f64 = 0.7;
 /// Other processes become the verdict instead of a finding of the rules only if the run without them would gain
 /// at least this.
 const ALONE_MIN: f64 = 0.5;
@@ -128,7 +131,10 @@ pub(super) fn judge(report: &mut Report, replayed: &Replayed, capacity: u64) {
         return;
     }
     let table = Table { changes: &answer.changes, samples };
-    let worth = |at: &usize| answer.changes[*at].gain >= WORTH && answer.changes[*at].least > 0.0;
+    let worth = |at: &usize| {
+        let Predicted { gain, least, .. } = answer.changes[*at];
+        gain >= WORTH && least > 0.0 || gain >= LIMITS && table.gains(*at) >= LIKELY
+    };
     let head = table.head();
     let rows =
         head.into_iter().chain(table.rows().filter(|at| Some(*at) != head)).filter(worth).take(SUGGESTED);
@@ -319,6 +325,12 @@ impl Table<'_> {
     /// The greatest gain of all changes in a sample of the bootstrap.
     fn best(&self, sample: usize) -> f64 {
         self.rows().map(|at| self.samples[at][sample]).fold(0.0, f64::max)
+    }
+
+    /// The share of samples of the bootstrap in which a change gains enough to be suggested.
+    fn gains(&self, at: usize) -> f64 {
+        let of_it = &self.samples[at];
+        of_it.iter().filter(|gain| **gain >= WORTH).count() as f64 / of_it.len().max(1) as f64
     }
 
     fn samples_count(&self) -> usize {

@@ -28,7 +28,8 @@
 //!   recorded cost and outputs of its k-th message, so totals stay the same.
 //! - A box that is often asleep in `read` is assumed to run at the pace of its outside input, and a sink that is
 //!   often asleep in `write` at the pace of the program that reads what it writes: then the only change tried is
-//!   to make that box or sink faster. Replicas of a box that sleeps for a lock or in `read` are not tried.
+//!   to make that box or sink faster. Replicas of a box that sleeps for a lock or in `read` are not tried. A box in a star is replicated in each
+//!   stage, and in a split in each replica of the split.
 //! - A change with which tasks are placed anew (another number of workers or mapper, replicas, no places)
 //!   gains only what it gains beyond another run of the unchanged network, in which tasks are placed anew as
 //!   well. Tasks that are created during the run are placed as the runtime does: replicas of a split where

@@ -229,6 +229,28 @@ fn replicas_share_the_work_of_a_slow_task() {
 }
 
 #[test]
+fn each_stage_of_a_star_gets_replicas() {
+    // Two stages of 8 µs on one worker, and another worker with nearly nothing to do.
+    let cheap = vec![100.0; 2000];
+    let mut model = line(&[cheap.clone(), vec![8e3; 2000], vec![8e3; 2000], cheap], &[64; 3]);
+    model.runtime.workers = 2;
+    for (task, worker) in model.tasks.iter_mut().zip([1, 0, 0, 1]) {
+        task.place = Place::Worker(worker);
+    }
+    for stage in &mut model.tasks[1..3] {
+        (stage.component, stage.origin) = ("star/w".to_owned(), Origin::Later);
+    }
+    let change = Change::Replicas { component: "star/w".to_owned(), replicas: 4 };
+    assert!(candidates(&model).contains(&change));
+    let after = change.applied(&model);
+    let replicas = after.tasks.iter().filter(|task| task.component == "star/w");
+    let (here, there): (Vec<&Task>, Vec<&Task>) = replicas.partition(|task| task.place == Place::Worker(0));
+    assert_eq!((here.len(), there.len()), (4, 4));
+    let gain = run(&model).lasted_ns / run(&after).lasted_ns - 1.0;
+    assert!((0.7..1.0).contains(&gain), "{gain}");
+}
+
+#[test]
 fn a_worker_more_takes_the_piece_that_the_mapper_would_give_it() {
     let mut model = line(&vec![vec![100.0; 100]; 6], &[4; 5]);
     for (at, task) in model.tasks.iter_mut().enumerate() {

@@ -1,18 +1,28 @@
 //! There are more workers than processors, and the run itself keeps all processors busy.
 
+use super::small_stream;
 use crate::report::{Action, Figure, Finding, Subject, VerdictKind, Words};
 use crate::verdict::accounts::used_by_run;
 use crate::verdict::facts::Facts;
 use crate::verdict::thresholds::{LOST, SATURATED};
 use crate::wording::percent;
 
+/// Whether there are more workers than processors, and the run itself keeps all processors busy.
+pub(super) fn is_crowded(facts: &Facts<'_>) -> bool {
+    facts.report.processors.as_ref().is_some_and(|processors| {
+        let workers = facts.workers.len() as u64;
+        !facts.keeps_up() && workers > processors.count && used_by_run(processors) >= SATURATED
+    })
+}
+
 pub(super) fn find(facts: &Facts<'_>) -> Option<Finding> {
+    // Where streams hold so few messages, the processors change between workers with nearly each message.
+    if !is_crowded(facts) || small_stream::worst_tiny(facts).is_some() {
+        return None;
+    }
     let processors = facts.report.processors.as_ref()?;
     let used = used_by_run(processors);
     let workers = facts.workers.len() as u64;
-    if facts.keeps_up() || workers <= processors.count || used < SATURATED {
-        return None;
-    }
     let lost =
         |ns: Option<f64>, lifetime_ns: f64| ns.filter(|_| lifetime_ns > 0.0).map(|ns| ns / lifetime_ns);
     let delayed = facts

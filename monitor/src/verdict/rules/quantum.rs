@@ -17,7 +17,8 @@ pub(super) fn find(facts: &Facts<'_>) -> Option<Finding> {
     if worker.is_none() && !thread && facts.keeps_up() {
         return None;
     }
-    if streams_are_shorter(facts) {
+    // A sink that waits for its reader sets the pace, however long dispatches are.
+    if streams_are_shorter(facts) || facts.is_read_slowly(SATURATED) {
         return None;
     }
     let mut found = short.add_to(Finding::new(VerdictKind::Quantum));

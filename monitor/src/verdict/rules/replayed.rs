@@ -112,13 +112,17 @@ pub(super) fn describe(found: &Finding) -> Words {
             None => (format!("{path} limits the flow"), format!("make {path} faster, or replicate it")),
         },
     };
-    let (least, most) = (percent(found.value("gain_least")), percent(found.value("gain_most")));
+    let (least, most) = (found.value("gain_least"), percent(found.value("gain_most")));
+    let range = match least < 0.0 {
+        true => format!("lie between a loss of {} and a gain of {most}", percent(-least)),
+        false => format!("gain {} to {most}", percent(least)),
+    };
     let because = match found.figure("by_sums") {
         Some(_) => format!(
-            "what the tasks took, added up by worker, explains how long the run lasted; with many changes in turn it was added up anew, and this one gains {least} to {most}"
+            "what the tasks took, added up by worker, explains how long the run lasted; with many changes in turn it was added up anew, and the results with this one {range}"
         ),
         None => format!(
-            "the recording was replayed with each of many changes; of this one nine of ten samples gain {least} to {most}"
+            "the recording was replayed with each of many changes; of this one nine of ten samples {range}"
         ),
     };
     Words::text(format!("{text}; relieved of it, {} more flows.", percent(found.value("gain"))))

@@ -1,7 +1,9 @@
 //! A worker that is busy all the time, although none of its tasks is.
 
+use std::collections::BTreeMap;
+
 use super::saturated_task::evenly;
-use crate::report::{Figure, Finding, Subject, VerdictKind, Words};
+use crate::report::{Figure, Finding, Subject, VerdictKind, Words, Worker, component_of};
 use crate::verdict::facts::{Facts, load};
 use crate::verdict::thresholds::{GAIN, MOST};
 use crate::wording::percent;
@@ -12,7 +14,9 @@ pub(super) fn find(facts: &Facts<'_>) -> Option<Finding> {
     // have threads of their own and do not load the workers.
     let working = || facts.report.components.iter().filter(|component| component.work.messages_in > Some(0));
     let all: f64 = working().filter_map(|component| component.work.busy_ns).sum();
-    let top = working().next().filter(|_| all > 0.0);
+    let of_hot = (facts.saturated_workers() == 1).then(|| most_work_on(facts, hot)).flatten();
+    let top = working().find(|component| of_hot.is_none_or(|path| path == component.path));
+    let top = top.filter(|_| all > 0.0);
     let most_share = top.map_or(0.0, |component| component.work.busy_ns.unwrap_or(0.0) / all);
     let most =
         top.map(|component| Figure::share("work", most_share).of(Subject::Component(component.path.clone())));
@@ -30,6 +34,15 @@ pub(super) fn find(facts: &Facts<'_>) -> Option<Finding> {
             .with(top.filter(|component| component.tasks == 1).and(replicas_gain(facts, most_share)))
             .rooted(facts),
     )
+}
+
+/// The component with the most work on a worker.
+fn most_work_on<'r>(facts: &Facts<'r>, worker: &Worker) -> Option<&'r str> {
+    let mut work: BTreeMap<&str, f64> = BTreeMap::new();
+    for (task, shares) in facts.tasks().filter(|(task, _)| task.worker == Some(worker.id)) {
+        *work.entry(component_of(&task.name)).or_default() += shares.busy;
+    }
+    work.into_iter().max_by(|a, b| a.1.total_cmp(&b.1)).map(|(path, _)| path)
 }
 
 /// The possible gain from replicas of a component that does the share `share` of all work, if share and gain

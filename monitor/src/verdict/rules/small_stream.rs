@@ -1,13 +1,13 @@
 //! A stream whose ends wait in turn, now for room, now for messages, while no task is busy.
 
+use super::crowded;
 use crate::report::{Figure, Finding, Stream, Words};
 use crate::verdict::dispatches::{describe_too_small, too_small};
 use crate::verdict::facts::{Facts, load};
 use crate::verdict::thresholds::{ALL_BUSY, BOTH_WAIT, HELD_BACK, SATURATED, SMALL, TINY};
 
 pub(super) fn find(facts: &Facts<'_>) -> Option<Finding> {
-    let by_contents = worst(facts, SMALL, |stream| Some((stream.full_share?, stream.empty_share?)));
-    let (stream, full, empty) = by_contents.or_else(|| by_ends(facts))?;
+    let (stream, full, empty) = worst(facts, SMALL, by_contents).or_else(|| by_ends(facts))?;
     Some(found(facts, stream, full, empty))
 }
 
@@ -18,19 +18,26 @@ fn found(facts: &Facts<'_>, stream: &Stream, full: f64, empty: f64) -> Finding {
         .rooted(facts)
 }
 
-/// A stream of one to three messages while a worker is busy for most of its time, but not all: with each message its
-/// tasks change, and that is what it is busy with.
+/// A stream of one to three messages while a worker is busy for most of its time, but not all, or while there are more
+/// workers than processors: with each message tasks or workers change, and that is what the processors are busy with.
 pub(super) fn find_tiny(facts: &Facts<'_>) -> Option<Finding> {
     let loads = || facts.workers.iter().map(|(_, shares)| load(shares));
-    let is_busy = loads().any(|load| load >= SATURATED) && loads().all(|load| load < ALL_BUSY);
-    if !is_busy
-        || facts.tasks().any(|(_, shares)| shares.busy >= SATURATED)
-        || facts.held_back.is_none_or(|share| share < HELD_BACK)
-    {
-        return None;
-    }
-    let (stream, full, empty) = worst(facts, TINY, |stream| waits_of_ends(facts, stream))?;
+    let is_busy = || loads().any(|load| load >= SATURATED) && loads().all(|load| load < ALL_BUSY);
+    let is_held = || facts.held_back.is_some_and(|share| share >= HELD_BACK);
+    let has_busy_task = || facts.tasks().any(|(_, shares)| shares.busy >= SATURATED);
+    let is_it = crowded::is_crowded(facts) || is_busy() && is_held() && !has_busy_task();
+    let (stream, full, empty) = worst_tiny(facts).filter(|_| is_it)?;
     Some(found(facts, stream, full, empty))
+}
+
+/// The worst stream of one to three messages.
+pub(super) fn worst_tiny<'r>(facts: &Facts<'r>) -> Option<(&'r Stream, f64, f64)> {
+    worst(facts, TINY, |stream| by_contents(stream).or_else(|| waits_of_ends(facts, stream)))
+}
+
+/// The shares of the time for which a stream is full and empty, if its contents are recorded.
+fn by_contents(stream: &Stream) -> Option<(f64, f64)> {
+    Some((stream.full_share?, stream.empty_share?))
 }
 
 /// The small stream at which both ends wait most, with the shares of the time for which the writer waits for room and the

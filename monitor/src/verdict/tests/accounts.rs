@@ -133,6 +133,22 @@ fn others_are_named_only_if_they_had_the_processors() {
 }
 
 #[test]
+fn other_processes_are_named_where_a_worker_that_works_lost_less_than_one_that_waits() {
+    let of = |delayed: f64| {
+        let mut report = sleeping(SleepsFor::Lock, 0.0, 0.0);
+        report.workers = vec![worker(0, 0.95), worker(1, 0.4)];
+        for (worker, cpu, delayed) in [(0, 0.95 - delayed, delayed), (1, 0.3, 0.4)] {
+            let worker = &mut report.workers[worker];
+            (worker.cpu_ns, worker.delayed_ns) = (Some(cpu * 1e9), Some(delayed * 1e9));
+        }
+        report.processors = Some(processors(1.0, 1.0));
+        found("contention", &report)
+    };
+    assert_eq!(of(0.3).and_then(|found| found.worker), Some(WorkerId::of(0)));
+    assert!(of(0.1).is_none(), "the one that works had a processor");
+}
+
+#[test]
 fn more_workers_than_processors_are_named_as_that() {
     let of = |workers: u64, run: f64, delayed: f64| {
         let mut report = sleeping(SleepsFor::Lock, 0.0, 0.0);
@@ -148,6 +164,22 @@ fn more_workers_than_processors_are_named_as_that() {
     assert!(of(2, 1.95, 0.7).is_none(), "two have two");
     assert!(of(8, 1.0, 0.7).is_none(), "one is idle");
     assert!(of(8, 1.95, 0.1).is_none(), "hardly anybody waited for one");
+}
+
+#[test]
+fn streams_of_a_few_messages_are_named_rather_than_too_many_workers() {
+    let of = |capacity: u64, waits: f64| {
+        let mut report = changing_tasks(capacity, 0.3, waits);
+        report.workers = (0..8).map(|id| worker(id, 0.3)).collect();
+        for worker in &mut report.workers {
+            (worker.cpu_ns, worker.delayed_ns) = (Some(0.24e9), Some(0.7e9));
+        }
+        report.processors = Some(processors(1.95, 0.02));
+        verdict(&report).finding.rule
+    };
+    assert_eq!(of(2, 0.3), "tiny_stream");
+    assert_eq!(of(2, 0.05), "crowded", "nobody waits for them");
+    assert_eq!(of(16, 0.3), "crowded");
 }
 
 /// A report, in mode metrics, on two boxes of one worker with this load; each waits for this share of the time for room and
@@ -290,6 +322,20 @@ fn a_small_quantum_is_known_by_what_dispatches_take_in_every_mode() {
     assert!(of(1, 1_000_000));
     assert!(!of(64, 1_000_000), "the streams end them");
     assert!(!of(4, 1_000_000), "they take less than they may");
+}
+
+#[test]
+fn the_quantum_is_not_blamed_where_a_sink_waits_for_its_reader() {
+    let of = |writing: f64| {
+        let mut report = sleeping(SleepsFor::Lock, 0.0, 0.0);
+        add_sink(&mut report, 0.95, writing);
+        let work = &mut report.tasks[1].work;
+        (work.messages_in, work.dispatches, work.yield_share) = (Some(1_000_000), Some(1_000_000), None);
+        report.limits = Some(Limits { quantum: 1, unfinished: 0 });
+        verdict(&report).finding
+    };
+    assert_eq!((of(0.95).rule.as_str(), of(0.95).kind), ("sink", VerdictKind::Sink));
+    assert_eq!(of(0.2).rule, "quantum");
 }
 
 #[test]
