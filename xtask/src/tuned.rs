@@ -17,7 +17,7 @@ const HELP: &str = "\
 Networks that start on a bad mapping, with and without `thalweg tune`, and in the static ways there are.
 
 usage: cargo xtask bench tune [NAME…] [--scale X] [--rounds N]
-       cargo xtask bench tune --drawn N [--from N] [--goal latency|processor]
+       cargo xtask bench tune --drawn N [--from N] [--goal latency|processor|memory]
        cargo xtask bench tune --change
        cargo xtask bench tune --rivals
 
@@ -173,7 +173,7 @@ pub(crate) fn run(mut arguments: lexopt::Parser) -> Result<ExitCode> {
                 let word = arguments.value()?.string()?;
                 aim = remedies::Aim::of(&word);
                 if aim.is_none() && word != "throughput" {
-                    bail!("`{word}` is no goal here: there are throughput, latency, processor");
+                    bail!("`{word}` is no goal here: there are throughput, latency, processor, memory");
                 }
             }
             Long("change") => {

@@ -77,6 +77,34 @@ pub(super) fn sleeps(what: SleepsFor) -> &'static str {
     }
 }
 
+/// The words for the reason for which the thread of a finding's task slept.
+pub(super) fn sleeps_of(found: &Finding, what: SleepsFor) -> &'static str {
+    match found.figure(COMMAND) {
+        Some(_) => "waits for its command",
+        None => sleeps(what),
+    }
+}
+
+/// What to do about a box that waits for its command.
+pub(super) fn relieve_command(path: &str) -> String {
+    format!(
+        "make the command of {path} faster, or replicate {path} (`!` in the network): each replica has its own command"
+    )
+}
+
+/// The figure by which a finding says that its task sleeps because it waits for the command of its box.
+pub(super) const COMMAND: &str = "commands";
+
+/// The figure [`COMMAND`], if a task waits for its command. A box that is a command has two tasks with the same name and
+/// threads of their own: one writes to the command, and the other reads what the command writes.
+pub(super) fn of_command(facts: &Facts<'_>, task: &Task, account: &BusyAccount) -> Option<Figure> {
+    use SleepsFor::{Other, Read, Write};
+    let is_other = |other: &Task| other.id != task.id && other.name == task.name && other.worker.is_none();
+    let waits = account.asleep.most().is_some_and(|(what, _)| matches!(what, Other | Read | Write));
+    let is_command = waits && task.worker.is_none() && facts.inside().any(|(other, _)| is_other(other));
+    is_command.then(|| Figure::new(COMMAND, 1.0, "commands"))
+}
+
 /// The share of its processors' time that the run's threads used.
 pub(super) fn used_by_run(processors: &Processors) -> f64 {
     processors.run_ns / (processors.count.max(1) as f64 * processors.span_ns)

@@ -18,7 +18,7 @@ pub struct Seen {
     pub p99: f64,
     /// Memory of the run, in bytes.
     pub memory: f64,
-    /// Messages in the streams.
+    /// Mean number of messages in the streams.
     pub held: f64,
     /// Records that failed, per second.
     pub errors: f64,

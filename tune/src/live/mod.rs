@@ -381,8 +381,9 @@ impl Tuner<'_> {
             let around = Around { processors: machine, pinned: &|task| pinned.contains(&task) };
             let mapping = match goal {
                 Goal::Throughput => placing::propose(&window, &around),
-                Goal::Latency => nearness::propose(&window, &around),
-                Goal::Processor | Goal::Memory => None,
+                // At the same rate, fewer messages in the network and a shorter latency are the same.
+                Goal::Latency | Goal::Memory => nearness::propose(&window, &around),
+                Goal::Processor => None,
             };
             let limited = goal.keeps_the_rate() || placing::is_network_limited(&window);
             let rules = limited.then(|| rules.propose(&window, seen.rate, goal, settings, machine, progress));

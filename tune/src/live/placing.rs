@@ -380,6 +380,7 @@ mod tests {
     fn the_latency_is_known_although_streams_are_empty() {
         let window = Window { held: 0.0, ..chain(&[0.3, 0.2], [0.3, 0.2]) };
         let of = |window: &Window| window.seen(1.0, Progress::Tasks, 0.0).latency;
+        let held = |window: &Window| window.seen(1.0, Progress::Tasks, 0.0).held;
         // A hundred messages a second leave, and on average half a message is worked on; what the source makes
         // is not in the network yet.
         let window = Window { made: 100.0, ..window };
@@ -390,11 +391,13 @@ mod tests {
         let mut waiting = window.clone();
         waiting.tasks[1].ready = 1.5;
         assert!((of(&waiting) - 0.02).abs() < 1e-9, "{}", of(&waiting));
+        assert!(held(&window).abs() < 1e-9 && (held(&waiting) - 1.5).abs() < 1e-9, "{}", held(&waiting));
         // A task that takes five messages in a dispatch has three of them on average, one of which is the first.
         waiting.tasks[1].dispatches = 2e3;
         assert!((of(&waiting) - (0.3 + 3.0 * 1.7) / 100.0).abs() < 1e-9, "{}", of(&waiting));
         let crowded = Window { held: 200.0, ..window.clone() };
         assert!((of(&crowded) - 2.005).abs() < 1e-9, "{}", of(&crowded));
+        assert!((held(&crowded) - 200.0).abs() < 1e-9, "{}", held(&crowded));
         // A message waits while the source's thread has no processor, and the sink is ready while its own has none.
         let mut late = Window { delayed: 0.3, ..window };
         assert!((of(&late) - (0.5 + 0.3) / 100.0).abs() < 1e-9, "{}", of(&late));

@@ -129,3 +129,32 @@ fn memory(pid: u32) -> Option<f64> {
     let line = text.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
     Some(line.trim().strip_suffix("kB")?.trim().parse::<f64>().ok()? * 1024.0)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+
+    use thalweg_exec::{Options, Runtime, TaskSpec};
+
+    use super::*;
+
+    #[test]
+    fn threads_of_tasks_that_have_one_of_their_own_have_the_name_by_which_they_are_known() {
+        let named = || {
+            let threads = fs::read_dir("/proc/self/task").expect("threads").flatten();
+            let names = threads.filter_map(|thread| fs::read_to_string(thread.path().join("comm")).ok());
+            names.filter(|name| name.trim_end() == OWN_THREAD_NAME).count()
+        };
+        let runtime = Runtime::new(Options { workers: 1, ..Options::default() }).expect("a runtime");
+        let ((began, begun), (end, ends)) = (mpsc::channel(), mpsc::channel::<()>());
+        runtime.spawn_blocking(TaskSpec::default(), move |_| {
+            began.send(()).expect("the test waits");
+            ends.recv().expect("the test goes on");
+        });
+        runtime.start();
+        begun.recv().expect("the task runs");
+        assert_eq!(named(), 1);
+        end.send(()).expect("the task waits");
+        runtime.join().expect("it ends");
+    }
+}

@@ -211,28 +211,42 @@ impl Window {
             // which they leave.
             latency: self.messages() / rate,
             memory: self.memory,
-            held: self.held,
+            held: self.waiting(),
             shift,
             ..Seen::nothing(at, self.lasted)
         }
     }
 
-    /// The mean number of messages in the network, or on the way into it. A task that has messages is busy, ready, or
-    /// waits for room, and the times for which it does so are known exactly; the messages in streams are known for the end of
-    /// the window only, which says little while there are few. A source's message enters the network only when
-    /// the source has written it; but one that there is to read while the source's thread has no processor waits as well.
+    /// The mean number of messages in the network, or on the way into it. A source's message enters the network only
+    /// when the source has written it; but one that there is to read while the source's thread has no processor waits as well.
     fn messages(&self) -> f64 {
-        let inside = || self.tasks.iter().filter(|task| task.kind != "source");
         // The other tasks that have a thread of their own are ready while it has no processor.
-        let ready: f64 = inside().filter(|task| task.worker.is_none()).map(|task| task.ready).sum();
+        let ready: f64 = self.inside().filter(|task| task.worker.is_none()).map(|task| task.ready).sum();
         let unread = (self.delayed - ready).max(0.0);
-        let by_tasks: f64 = inside().map(TaskIn::messages).sum::<f64>() + unread;
-        let worked_on: f64 = inside().map(|task| task.busy).sum();
-        if self.held > CROWDED * (1.0 + inside().count() as f64) {
-            (self.held + worked_on).max(by_tasks)
-        } else {
-            by_tasks
-        }
+        let (by_tasks, worked_on) = self.by_tasks();
+        if self.is_crowded() { (self.held + worked_on).max(by_tasks + unread) } else { by_tasks + unread }
+    }
+
+    /// The mean number of messages in streams.
+    fn waiting(&self) -> f64 {
+        let (by_tasks, worked_on) = self.by_tasks();
+        if self.is_crowded() { self.held } else { (by_tasks - worked_on).max(0.0) }
+    }
+
+    /// The mean number of messages that tasks have, and of those that they work on. A task that has messages is busy, ready,
+    /// or waits for room, and the times for which it does so are known exactly; the messages in streams are known for
+    /// the end of the window only, which says little while there are few.
+    fn by_tasks(&self) -> (f64, f64) {
+        (self.inside().map(TaskIn::messages).sum(), self.inside().map(|task| task.busy).sum())
+    }
+
+    /// Whether there are so many messages in streams that their number at the end of the window is about the mean.
+    fn is_crowded(&self) -> bool {
+        self.held > CROWDED * (1.0 + self.inside().count() as f64)
+    }
+
+    fn inside(&self) -> impl Iterator<Item = &TaskIn> {
+        self.tasks.iter().filter(|task| task.kind != "source")
     }
 
     /// The fraction of the work that each component does.

@@ -1,22 +1,28 @@
-//! `cargo xtask bench tune --drawn N --goal latency|processor`: random networks that start with wrong settings and get
+//! `cargo xtask bench tune --drawn N --goal latency|processor|memory`: random networks that start with wrong settings and get
 //! records at half of the rate that they could have, with and without a tuner that has this goal, and with each remedy.
 //!
 //! The goal is measured from outside, and not by what the run records about itself. The latency of a record is the
 //! time from when it is due, on the schedule of this program, which writes it into the run's standard input, until
 //! its line arrives at the run's standard output: so a record that has to wait before it is read counts as late. The
-//! processor time is that of the run's process.
+//! processor time is that of the run's process. Only the messages in streams are counted by the run itself: this
+//! program looks a hundred times a second at what each stream has taken and given, and adds one, because a part of nothing
+//! is nothing.
 //!
 //! Runs of the same way differ, so the best of several ways is partly the best by chance. The best way is therefore
 //! chosen in one half of the further runs and compared in the other half, and the other way round.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};
+use std::path::PathBuf;
 use std::process::{Child, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use serde_json::{Value, json};
+use thalweg_space::reader::{LiveView, SpaceReader};
 
 use super::journal::Journal;
 use super::network::Case;
@@ -54,18 +60,20 @@ const SAVED: &str = "what was saved";
 pub(crate) enum Aim {
     Latency,
     Processor,
+    Memory,
 }
 
 impl Aim {
     /// The aim that this word names.
     pub(crate) fn of(word: &str) -> Option<Aim> {
-        [Aim::Latency, Aim::Processor].into_iter().find(|aim| aim.word() == word)
+        [Aim::Latency, Aim::Processor, Aim::Memory].into_iter().find(|aim| aim.word() == word)
     }
 
     fn word(self) -> &'static str {
         match self {
             Aim::Latency => "latency",
             Aim::Processor => "processor",
+            Aim::Memory => "memory",
         }
     }
 }
@@ -73,8 +81,9 @@ impl Aim {
 /// A measured run.
 #[derive(Clone, Copy, Debug)]
 struct Scored {
-    /// The mean latency, or the processor time for each record, in microseconds.
-    us: f64,
+    /// The mean latency or the processor time of a record, in microseconds, or one more than the mean number of messages in
+    /// streams.
+    measure: f64,
     /// Records a second that came out.
     rate: f64,
 }
@@ -114,7 +123,7 @@ impl Row {
             "{} | {} | {:.2} | {:.3} | {:.2} | {:.2} | {} |",
             self.kept,
             self.settled.map_or("–".to_owned(), |seconds| format!("{seconds:.1} s")),
-            self.untouched.us / self.tuned.us,
+            self.untouched.measure / self.tuned.measure,
             self.tuned.rate / self.untouched.rate,
             self.compared.start,
             self.compared.saved,
@@ -134,7 +143,7 @@ pub(super) fn summary(rows: &[Row]) {
     println!("within 10 %: {}", share(&|row| row.compared.saved >= 0.90));
     println!(
         "whole run with the tuner at least 0.97 of that without: {}",
-        share(&|row| row.untouched.us / row.tuned.us >= 0.97)
+        share(&|row| row.untouched.measure / row.tuned.measure >= 0.97)
     );
     println!("rate kept (at least 0.98): {}", share(&|row| row.tuned.rate / row.untouched.rate >= 0.98));
     let gain: Vec<&Row> = rows.iter().filter(|row| row.compared.start >= 1.05).collect();
@@ -188,7 +197,7 @@ pub(super) fn measure(
                 value(run(bench, (case, lasting(SHORT_S)), Beside::Nobody, aim)?)
             })?;
             if let Some(scored) = scored(&found) {
-                short.entry(way).or_default().push(scored.us);
+                short.entry(way).or_default().push(scored.measure);
             }
         }
     }
@@ -209,7 +218,7 @@ pub(super) fn measure(
                 value(run(bench, (case, lasting(COMPARED_S)), beside, aim)?)
             })?;
             if let Some(scored) = scored(&found) {
-                further.entry(way).or_default().push(scored.us);
+                further.entry(way).or_default().push(scored.measure);
             }
         }
     }
@@ -221,7 +230,7 @@ pub(super) fn measure(
 /// The mean of runs.
 fn mean(runs: &[Scored]) -> Option<Scored> {
     let of = |what: fn(&Scored) -> f64| runs.iter().map(what).sum::<f64>() / runs.len() as f64;
-    (!runs.is_empty()).then(|| Scored { us: of(|run| run.us), rate: of(|run| run.rate) })
+    (!runs.is_empty()).then(|| Scored { measure: of(|run| run.measure), rate: of(|run| run.rate) })
 }
 
 /// Compares the way `last` and the initial settings with the best way, which is chosen in every other round and
@@ -251,7 +260,7 @@ fn ways(start: &Start, aim: Aim) -> Vec<(String, Case)> {
     let case = &start.case;
     let mut ways = vec![(START.to_owned(), case.clone()), ("nothing wrong".to_owned(), start.cured.clone())];
     let further = match aim {
-        Aim::Latency => vec![Remedy::Capacity(8), Remedy::Quantum(8)],
+        Aim::Latency | Aim::Memory => vec![Remedy::Capacity(8), Remedy::Quantum(8)],
         Aim::Processor => Vec::new(),
     };
     let all = remedies(case, false).into_iter().filter(is_tunable).chain(further);
@@ -260,12 +269,12 @@ fn ways(start: &Start, aim: Aim) -> Vec<(String, Case)> {
 }
 
 fn value(scored: Scored) -> Result<Value> {
-    Ok(json!({ "us": scored.us, "rate": scored.rate }))
+    Ok(json!({ "measure": scored.measure, "rate": scored.rate }))
 }
 
 fn scored(value: &Value) -> Option<Scored> {
     let number = |name: &str| value[name].as_f64();
-    Some(Scored { us: number("us")?, rate: number("rate")? })
+    Some(Scored { measure: number("measure")?, rate: number("rate")? })
 }
 
 /// One run at the source's rate.
@@ -291,8 +300,10 @@ fn run(bench: &Bench, (case, size): (&Case, Size), beside: Beside<'_>, aim: Aim)
         _ => None,
     };
     let rate = PART * size.rate;
+    let held = (aim == Aim::Memory).then(|| Held::of(space.clone()));
     let times = flow(&mut child, &case.records(size.records), rate);
     let status = waited(&mut child, PATIENCE)?;
+    let held = held.map(Held::mean);
     // The tuner is waited for afterwards, so its time does not count here.
     let spent = process::children_s()? - before;
     if let Some(mut tuner) = tuner {
@@ -305,14 +316,53 @@ fn run(bench: &Bench, (case, size): (&Case, Size), beside: Beside<'_>, aim: Aim)
     if count < size.records {
         bail!("{count} of {} records came out", size.records);
     }
-    let us = match aim {
+    let measure = match aim {
         Aim::Processor => 1e6 * spent / count as f64,
         Aim::Latency => {
             let counted = &latencies_us[(UNFOLDING * latencies_us.len() as f64) as usize..];
             counted.iter().sum::<f64>() / counted.len().max(1) as f64
         }
+        Aim::Memory => 1.0 + held.flatten().context("the messages in streams could not be counted")?,
     };
-    Ok(Scored { us, rate: count as f64 / seconds })
+    Ok(Scored { measure, rate: count as f64 / seconds })
+}
+
+/// Counts the messages in the streams of a run, a hundred times a second.
+struct Held {
+    thread: thread::JoinHandle<Vec<f64>>,
+    has_ended: Arc<AtomicBool>,
+}
+
+impl Held {
+    fn of(space: PathBuf) -> Held {
+        let has_ended = Arc::new(AtomicBool::new(false));
+        let ended = has_ended.clone();
+        let thread = thread::spawn(move || {
+            let (mut reader, mut counts) = (None, Vec::new());
+            while !ended.load(Ordering::Relaxed) {
+                thread::sleep(Duration::from_millis(10));
+                // The run may not have made its space yet.
+                reader = reader.or_else(|| SpaceReader::open(&space).ok());
+                let rows = reader.as_ref().and_then(|reader| reader.live_rows().ok()).unwrap_or_default();
+                let streams = rows.iter().filter(|row| row.kind_name() == "exec.stream");
+                let count = |row: &LiveView| Some(row.cell("written")?.saturating_sub(row.cell("read")?));
+                let counted: Vec<u64> = streams.filter_map(count).collect();
+                if !counted.is_empty() {
+                    counts.push(counted.iter().sum::<u64>() as f64);
+                }
+            }
+            counts
+        });
+        Held { thread, has_ended }
+    }
+
+    /// The mean number of messages after the network has unfolded; `None` if no stream was seen.
+    fn mean(self) -> Option<f64> {
+        self.has_ended.store(true, Ordering::Relaxed);
+        let counts = self.thread.join().ok()?;
+        let counted = &counts[(UNFOLDING * counts.len() as f64) as usize..];
+        (!counted.is_empty()).then(|| counted.iter().sum::<f64>() / counted.len() as f64)
+    }
 }
 
 /// When records came out.

@@ -2,7 +2,7 @@
 //! worker, has no spare time.
 
 use crate::report::{Figure, Finding, SleepsFor, Task, VerdictKind, Words};
-use crate::verdict::accounts::{sleeper, sleeps};
+use crate::verdict::accounts::{COMMAND, of_command, relieve_command, sleeper, sleeps_of};
 use crate::verdict::facts::{Facts, load};
 use crate::verdict::processor::Processor;
 use crate::verdict::thresholds::{LOST, SATURATED};
@@ -22,6 +22,7 @@ pub(super) fn find(facts: &Facts<'_>) -> Option<Finding> {
     Some(
         found
             .slept(account, task)
+            .with(of_command(facts, task, account))
             .with(sharing.map(|tasks| Figure::new("share_the_lock", tasks as f64, "tasks")))
             .rooted(facts),
     )
@@ -70,7 +71,7 @@ pub(super) fn describe(found: &Finding) -> Words {
             figure.value
         )
     });
-    let sleeps = sleeps(what);
+    let sleeps = sleeps_of(found, what);
     Words::text(format!(
         "{} limits the flow: it {sleeps} {} of its busy time, which is {} of the run.",
         found.task_name(),
@@ -85,6 +86,7 @@ pub(super) fn describe(found: &Finding) -> Words {
 fn remedy(found: &Finding, what: SleepsFor) -> String {
     let path = found.path();
     match what {
+        _ if found.figure(COMMAND).is_some() => relieve_command(path),
         SleepsFor::Lock => format!(
             "let {path} hold what it shares for less time, or give each task its own (memory that is allocated and freed by several \
              threads is shared, too); more replicas or workers would wait for it as well"

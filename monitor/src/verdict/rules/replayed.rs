@@ -5,7 +5,7 @@ use crate::report::{
     Action, BusyAccount, Figure, Finding, Subject, Suggestion, Task, TaskRef, VerdictKind, Words,
     component_of,
 };
-use crate::verdict::accounts::{asleep_part, sleeps};
+use crate::verdict::accounts::{COMMAND, asleep_part, of_command, relieve_command, sleeps_of};
 use crate::verdict::facts::Facts;
 use crate::verdict::thresholds::ASLEEP;
 use crate::wording::{declare_blocking, percent};
@@ -20,7 +20,7 @@ pub(super) fn find(facts: &Facts<'_>) -> Option<Finding> {
     // If the task mostly sleeps in its busy time, the verdict's sentence says so.
     let account = busiest.and_then(|task| facts.account(task)).filter(|account| sleeps_most(account));
     if let Some((task, account)) = busiest.zip(account) {
-        found = found.slept(account, task);
+        found = found.slept(account, task).with(of_command(facts, task, account));
     }
     let of = head.component.clone().map(Subject::Component);
     let figure = Figure { of, ..gain("gain", head.gain) };
@@ -104,10 +104,13 @@ pub(super) fn describe(found: &Finding) -> Words {
             Some(what) => (
                 format!(
                     "{path} limits the flow: it {} {} of its busy time",
-                    sleeps(what),
+                    sleeps_of(found, what),
                     found.percent("asleep_of_busy")
                 ),
-                declare_blocking(path),
+                match found.figure(COMMAND) {
+                    Some(_) => relieve_command(path),
+                    None => declare_blocking(path),
+                },
             ),
             None => (format!("{path} limits the flow"), format!("make {path} faster, or replicate it")),
         },

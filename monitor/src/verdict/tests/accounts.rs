@@ -240,11 +240,14 @@ fn a_command_is_not_blamed_for_what_follows_it() {
         };
         half(3, 0.85, 0.0);
         half(4, 0.05, output_wait);
-        let found = verdict(&report).finding;
-        (found.component, found.rule)
+        verdict(&report)
     };
-    assert_eq!(of(0.9), (Some("net/box".to_owned()), "saturated_task".to_owned()));
-    assert_eq!(of(0.1), (Some("net/command".to_owned()), "asleep".to_owned()));
+    let named = |output_wait: f64| of(output_wait).finding.component;
+    assert_eq!((named(0.9), of(0.9).finding.rule.as_str()), (Some("net/box".to_owned()), "saturated_task"));
+    assert_eq!((named(0.1), of(0.1).finding.rule.as_str()), (Some("net/command".to_owned()), "asleep"));
+    let words = of(0.1).words;
+    assert!(words.text.contains("it waits for its command"), "{}", words.text);
+    assert!(words.suggestion.is_some_and(|so| so.starts_with("make the command of net/command faster")));
 }
 
 /// Lets the box of a report rest, and adds a sink that is busy, and asleep in writes for the share `writing` of that.
