@@ -364,6 +364,10 @@ impl Shares {
         if let Some(since) = open.running_since {
             ticks.busy += moment.end.saturating_sub(since);
         }
+        let lifetime = lifetime(moment.structure, &task, moment.end).filter(|_| moment.whole);
+        if let (Some(lifetime), Some(wait)) = (lifetime, &open.wait) {
+            ticks.ready -= excess(&ticks, lifetime).min(wait.until - wait.woken);
+        }
         Summary {
             id,
             component: task.component,
@@ -373,7 +377,7 @@ impl Shares {
             counts: if moment.whole { Some(sum.counts) } else { row.and_then(|row| row.counts) },
             yields: sum.yields,
             empty: sum.empty,
-            lifetime: lifetime(moment.structure, &task, moment.end).filter(|_| moment.whole),
+            lifetime,
             moves: sum.moves,
             failed: sum.failed,
             ended_badly: false,
@@ -381,6 +385,12 @@ impl Shares {
             state: state(open, task.timeline.now().is_some()),
         }
     }
+}
+
+/// By how much a task's known times and its present wait are together longer than its lifetime. The wait goes on since the last
+/// event by which the task is known, and a dispatch of the time since then may be known already by its totals.
+fn excess(ticks: &Ticks, lifetime: u64) -> u64 {
+    ticks.sum().saturating_sub(lifetime)
 }
 
 /// The time for which a task lived within the measurement, up to `until`; `None` if its creation is not
