@@ -387,8 +387,9 @@ impl Shares {
     }
 }
 
-/// By how much a task's known times and its present wait are together longer than its lifetime. The wait goes on since the last
-/// event by which the task is known, and a dispatch of the time since then may be known already by its totals.
+/// By how much a task's known times and its present wait are together longer than its lifetime. This was seen once, in a live
+/// report on a run that recorded more than was read: the wait seemed to go on since the task was created. Which order of
+/// events leads to it is not known.
 fn excess(ticks: &Ticks, lifetime: u64) -> u64 {
     ticks.sum().saturating_sub(lifetime)
 }

@@ -62,12 +62,13 @@ fn had_by_others(facts: &Facts<'_>, worker: &Worker, delayed: f64) -> f64 {
 
 /// The largest share of its lifetime for which a worker would be running or runnable if other processes used no processor.
 pub(super) fn needed_alone(facts: &Facts<'_>) -> f64 {
+    of_workers(facts).map(|(_, of)| of.wanted.min(1.0) - of.lost).fold(0.0, f64::max)
+}
+
+/// The workers for which these shares are known.
+fn of_workers<'r>(facts: &Facts<'r>) -> impl Iterator<Item = (&'r Worker, Processor)> {
     let workers = facts.workers.iter();
-    let needed = workers.filter_map(|(worker, shares)| {
-        let Processor { wanted, lost, .. } = Processor::of(facts, worker, shares)?;
-        Some(wanted.min(1.0) - lost)
-    });
-    needed.fold(0.0, f64::max)
+    workers.filter_map(|(worker, shares)| Some((*worker, Processor::of(facts, worker, shares)?)))
 }
 
 /// The finding about the worker that lost most of its time to other processes, among those that were running or runnable
@@ -76,10 +77,7 @@ pub(super) fn kept_off(facts: &Facts<'_>, wanted_min: f64) -> Option<Finding> {
     if facts.keeps_up() {
         return None;
     }
-    let workers = facts.workers.iter();
-    let processors =
-        workers.filter_map(|(worker, shares)| Some((*worker, Processor::of(facts, worker, shares)?)));
-    let (worker, Processor { wanted, lost, .. }) = processors
+    let (worker, Processor { wanted, lost, .. }) = of_workers(facts)
         .filter(|(_, of)| of.lost >= LOST && of.wanted >= wanted_min)
         .max_by(|(_, a), (_, b)| a.lost.total_cmp(&b.lost))?;
     let preempted = worker.preempted.unwrap_or(0) as f64;
