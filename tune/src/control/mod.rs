@@ -24,6 +24,7 @@
 mod comparison;
 mod decision;
 mod goal;
+mod machine;
 #[cfg(test)]
 mod plants;
 mod regime;
@@ -32,6 +33,7 @@ mod seen;
 use std::collections::{HashMap, HashSet};
 
 use crate::action::{Action, Candidate};
+use machine::Machine;
 use regime::{Other, Regime};
 
 pub(crate) use comparison::Comparison;
@@ -192,6 +194,7 @@ pub struct Controller {
     guards: Vec<Guard>,
     policy: Policy,
     is_advising: bool,
+    machine: Machine,
     regime: Regime,
     /// Counts the regimes.
     era: u64,
@@ -227,6 +230,7 @@ impl Controller {
             guards,
             policy,
             is_advising: false,
+            machine: Machine::default(),
             regime: Regime::default(),
             era: 0,
             load: None,
@@ -317,7 +321,13 @@ impl Controller {
                 None => self.take_back(trial, "the tuner ended before it was clear".to_owned()),
             },
         };
-        self.record(What::Ended, None, None, why.to_owned());
+        let why = match self.machine.disturbed() {
+            (0, _) => why.to_owned(),
+            (disturbed, all) => format!(
+                "{why}; {disturbed} of {all} windows did not count, because the machine was slower than usual"
+            ),
+        };
+        self.record(What::Ended, None, None, why);
         order
     }
 
@@ -339,6 +349,11 @@ impl Controller {
     pub fn step(&mut self, seen: &Seen, propose: impl FnOnce() -> Vec<Candidate>) -> Order {
         if !self.believes(seen) {
             return self.blind();
+        }
+        let is_left_out = self.machine.disturbs(seen, self.goal.keeps_the_rate());
+        // A guard that is broken counts, whatever the cause is.
+        if is_left_out && self.guards_that(seen, Judged::Broken).is_empty() {
+            return Order::Wait;
         }
         let Some(score) = self.goal.score(seen) else { return self.blind() };
         self.blind = 0;

@@ -489,6 +489,42 @@ fn another_latency_at_the_same_rate_and_work_is_no_other_regime() {
 }
 
 #[test]
+fn windows_in_which_the_machine_was_slow_do_not_hide_what_a_change_gains() {
+    // In every sixth window two thirds of a processor are missing, and messages are late by ten times
+    // as long; in the next window they still are, by twice as long. The other value makes the latency shorter by 30 %.
+    let run = |tells: bool, seed| {
+        let mut chance = Chance::new(seed);
+        let mut controller = Controller::new(Goal::Latency, Vec::new(), Policy::default(), 0);
+        let (mut is_on, mut kept_after) = (false, None);
+        for n in 0..200 {
+            let (late, missing) = [(10.0, 0.67), (2.0, 0.0)].get((n + 3) % 6).copied().unwrap_or((1.0, 0.0));
+            let latency = 1e-3 * late * if is_on { 0.7 } else { 1.0 } * (1.0 + 0.1 * chance.uniform());
+            let missing = if tells { missing } else { f64::NAN };
+            let seen = Seen {
+                rate: 1e4,
+                processors: 0.5,
+                latency,
+                missing,
+                ..Seen::nothing((n + 1) as f64 * WINDOW, WINDOW)
+            };
+            match controller.step(&seen, || if is_on { Vec::new() } else { vec![hopeful()] }) {
+                Order::Wait => {}
+                Order::Try(_) => is_on = true,
+                Order::Keep(_) => kept_after = kept_after.or(Some(n)),
+                Order::Former(_) | Order::Undo(_) => is_on = false,
+            }
+        }
+        controller.end("the test ends", false);
+        let ended = controller.take_decisions().pop().expect("the end is recorded");
+        assert_eq!(ended.why.contains("the machine was slower than usual"), tells, "{}", ended.why);
+        is_on.then_some(kept_after).flatten().is_some_and(|windows| windows < 40)
+    };
+    let found = |tells| (0..40).filter(|&seed| run(tells, seed)).count();
+    assert_eq!(found(true), 40);
+    assert!(found(false) < 30, "the plant is no test: {}", found(false));
+}
+
+#[test]
 fn a_trial_that_the_run_interrupted_is_repeated_soon() {
     // In the plant's sixth window, in the first trial, the rate with the former value doubles; the other value
     // gains 40 % throughout.

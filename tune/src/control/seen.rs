@@ -12,6 +12,8 @@ pub struct Seen {
     pub rate: f64,
     /// Processors that the run used.
     pub processors: f64,
+    /// Processors that were missing: that the host of a virtual machine took away from it, or that were slower than usual.
+    pub missing: f64,
     /// Mean time of a message in the network, in seconds.
     pub latency: f64,
     /// The time in the network that 99 of 100 messages do not exceed, in seconds.
@@ -35,6 +37,7 @@ impl Seen {
             lasted,
             rate: unknown,
             processors: unknown,
+            missing: unknown,
             latency: unknown,
             p99: unknown,
             memory: unknown,

@@ -10,6 +10,7 @@ mod sample;
 mod untuned;
 mod whole;
 mod window;
+mod yardstick;
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::path::Path;
@@ -29,6 +30,7 @@ use placing::Around;
 use sample::{Sample, Threads};
 use whole::Whole;
 use window::shift;
+use yardstick::Yardstick;
 
 pub use claim::{pin, pins};
 pub use hands::noted;
@@ -167,6 +169,7 @@ pub fn tune(
         quiet: 0,
         whole: Whole::default(),
         former: Vec::new(),
+        yardstick: Yardstick::default(),
         machine: thread::available_parallelism().map_or(1.0, |count| count.get() as f64),
         rate: f64::NAN,
         decisions: 0,
@@ -219,6 +222,7 @@ struct Tuner<'r> {
     /// The workers that the tasks had before a change after which the run moves tasks itself; they are needed to
     /// move the tasks back.
     former: Vec<(u64, u64)>,
+    yardstick: Yardstick,
     machine: f64,
     /// The progress per second in the last window without a trial.
     rate: f64,
@@ -307,6 +311,7 @@ impl Tuner<'_> {
                 return Ok(if self.has_ended()? { Some("the run ended") } else { None });
             }
             thread::sleep(left.min(LOOK_EVERY));
+            self.yardstick.look();
             self.messages.iter_mut().for_each(Messages::look);
         }
     }
@@ -356,6 +361,8 @@ impl Tuner<'_> {
         let profile = window.profile();
         let shift = shift(&std::mem::replace(&mut self.profile, profile), &self.profile);
         let mut seen = window.seen(begun.elapsed().as_secs_f64(), progress, shift);
+        // Where it is not told what the host took, that is not a number, and the other number is the greater one.
+        seen.missing = window.stolen.max(0.0) + self.machine * self.yardstick.take();
         if let Some(messages) = &mut self.messages {
             seen = messages.add(seen)?;
         }

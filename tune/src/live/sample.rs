@@ -27,6 +27,8 @@ pub(super) struct Sample {
     pub(super) processor_s: f64,
     /// The time for which threads of tasks that have one of their own could run but had no processor, in seconds.
     pub(super) delayed_s: f64,
+    /// The time for which the host of a virtual machine took processors away from it, in seconds.
+    pub(super) stolen_s: f64,
     /// Memory, in bytes.
     pub(super) memory: f64,
 }
@@ -72,6 +74,8 @@ impl Sample {
         let threads = Threads::of(info.pid);
         sample.processor_s = threads.map_or(f64::NAN, |threads| threads.processor_s);
         sample.delayed_s = threads.map_or(f64::NAN, |threads| threads.delayed_s);
+        sample.stolen_s =
+            fs::read_to_string("/proc/stat").ok().and_then(|stat| stolen(&stat)).unwrap_or(f64::NAN);
         sample.memory = memory(info.pid).unwrap_or(f64::NAN);
         Ok(sample)
     }
@@ -123,6 +127,13 @@ impl Threads {
     }
 }
 
+/// The time for which the host took the machine's processors away, in seconds, from `/proc/stat` (`proc_stat`: the eighth
+/// number of a line, in hundredths of a second).
+fn stolen(stat: &str) -> Option<f64> {
+    let all = stat.lines().find_map(|line| line.strip_prefix("cpu "))?;
+    Some(all.split_ascii_whitespace().nth(7)?.parse::<f64>().ok()? / 100.0)
+}
+
 /// Memory that a process has in use, in bytes.
 fn memory(pid: u32) -> Option<f64> {
     let text = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
@@ -137,6 +148,15 @@ mod tests {
     use thalweg_exec::{Options, Runtime, TaskSpec};
 
     use super::*;
+
+    #[test]
+    fn what_the_host_took_is_read_from_the_line_of_all_processors() {
+        let stat =
+            "cpu  172309 0 7054 242839 537 0 438 1380 0 0\ncpu0 85131 0 3572 122434 237 0 205 692 0 0\n";
+        assert_eq!(stolen(stat), Some(13.8));
+        assert_eq!(stolen("cpu  1 2 3"), None);
+        assert!(fs::read_to_string("/proc/stat").is_ok_and(|stat| stolen(&stat).is_some()));
+    }
 
     #[test]
     fn threads_of_tasks_that_have_one_of_their_own_have_the_name_by_which_they_are_known() {

@@ -48,6 +48,8 @@ pub struct Window {
     pub processors: f64,
     /// The number of threads, of tasks that have one of their own, that could run but had no processor on average.
     pub delayed: f64,
+    /// The number of processors that the host of a virtual machine took away from it on average.
+    pub stolen: f64,
     /// Memory, in bytes.
     pub memory: f64,
     /// The number of messages in streams at the end of the window.
@@ -168,6 +170,7 @@ impl Window {
             dispatches: per_s(dispatches(to), dispatches(from)),
             processors: (to.processor_s - from.processor_s) / lasted,
             delayed: (to.delayed_s - from.delayed_s) / lasted,
+            stolen: (to.stolen_s - from.stolen_s) / lasted,
             memory: to.memory,
             held: to.streams.values().map(|stream| stream.written.saturating_sub(stream.read) as f64).sum(),
         })

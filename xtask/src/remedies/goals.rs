@@ -8,6 +8,9 @@
 //! program looks a hundred times a second at what each stream has taken and given, and adds one, because a part of nothing
 //! is nothing.
 //!
+//! A machine may be several times as slow for a tenth of a second, which makes the mean latency in a run of a second ten
+//! times as long as in another. What was measured meanwhile, and until the records that became late are done, does not count.
+//!
 //! Runs of the same way differ, so the best of several ways is partly the best by chance. The best way is therefore
 //! chosen in one half of the further runs and compared in the other half, and the other way round.
 
@@ -27,6 +30,7 @@ use thalweg_space::reader::{LiveView, SpaceReader};
 use super::journal::Journal;
 use super::network::Case;
 use super::remedy::{Places, Remedy, remedies};
+use super::stalls::{Stalls, Watched};
 use super::trial::{Bench, Recorded, Size, waited};
 use super::tuned::{Beside, START, Start, is_tunable, settled};
 use super::{process, size_of};
@@ -301,9 +305,11 @@ fn run(bench: &Bench, (case, size): (&Case, Size), beside: Beside<'_>, aim: Aim)
     };
     let rate = PART * size.rate;
     let held = (aim == Aim::Memory).then(|| Held::of(space.clone()));
+    let machine = Watched::begin();
     let times = flow(&mut child, &case.records(size.records), rate);
     let status = waited(&mut child, PATIENCE)?;
-    let held = held.map(Held::mean);
+    let stalls = machine.end();
+    let held = held.map(|held| held.mean(&stalls));
     // The tuner is waited for afterwards, so its time does not count here.
     let spent = process::children_s()? - before;
     if let Some(mut tuner) = tuner {
@@ -312,24 +318,30 @@ fn run(bench: &Bench, (case, size): (&Case, Size), beside: Beside<'_>, aim: Aim)
     if !status.is_some_and(|status| status.success()) {
         bail!("the run failed");
     }
-    let Times { latencies_us, seconds, count } = times?;
+    let Times { records, seconds, count } = times?;
     if count < size.records {
         bail!("{count} of {} records came out", size.records);
     }
     let measure = match aim {
         Aim::Processor => 1e6 * spent / count as f64,
-        Aim::Latency => {
-            let counted = &latencies_us[(UNFOLDING * latencies_us.len() as f64) as usize..];
-            counted.iter().sum::<f64>() / counted.len().max(1) as f64
-        }
+        Aim::Latency => undisturbed(&records, &stalls).context("the machine was slow nearly all the time")?,
         Aim::Memory => 1.0 + held.flatten().context("the messages in streams could not be counted")?,
     };
     Ok(Scored { measure, rate: count as f64 / seconds })
 }
 
+/// The mean of what was measured after the network has unfolded and while the machine was not slow; `None` if
+/// that is less than a tenth of it.
+fn undisturbed(measured: &[(Instant, f64)], stalls: &Stalls) -> Option<f64> {
+    let unfolded = &measured[(UNFOLDING * measured.len() as f64) as usize..];
+    let counted: Vec<f64> =
+        unfolded.iter().filter(|(at, _)| !stalls.hold(*at)).map(|(_, value)| *value).collect();
+    (10 * counted.len() > unfolded.len()).then(|| counted.iter().sum::<f64>() / counted.len() as f64)
+}
+
 /// Counts the messages in the streams of a run, a hundred times a second.
 struct Held {
-    thread: thread::JoinHandle<Vec<f64>>,
+    thread: thread::JoinHandle<Vec<(Instant, f64)>>,
     has_ended: Arc<AtomicBool>,
 }
 
@@ -348,7 +360,7 @@ impl Held {
                 let count = |row: &LiveView| Some(row.cell("written")?.saturating_sub(row.cell("read")?));
                 let counted: Vec<u64> = streams.filter_map(count).collect();
                 if !counted.is_empty() {
-                    counts.push(counted.iter().sum::<u64>() as f64);
+                    counts.push((Instant::now(), counted.iter().sum::<u64>() as f64));
                 }
             }
             counts
@@ -356,19 +368,17 @@ impl Held {
         Held { thread, has_ended }
     }
 
-    /// The mean number of messages after the network has unfolded; `None` if no stream was seen.
-    fn mean(self) -> Option<f64> {
+    /// The mean number of messages; `None` if no stream was seen.
+    fn mean(self, stalls: &Stalls) -> Option<f64> {
         self.has_ended.store(true, Ordering::Relaxed);
-        let counts = self.thread.join().ok()?;
-        let counted = &counts[(UNFOLDING * counts.len() as f64) as usize..];
-        (!counted.is_empty()).then(|| counted.iter().sum::<f64>() / counted.len() as f64)
+        undisturbed(&self.thread.join().ok()?, stalls)
     }
 }
 
 /// When records came out.
 struct Times {
-    /// The latency of each record, in the order in which they came out.
-    latencies_us: Vec<f64>,
+    /// When each record was due, and its latency in microseconds, in the order in which they came out.
+    records: Vec<(Instant, f64)>,
     /// The time from the first record in to the last one out.
     seconds: f64,
     count: u64,
@@ -382,11 +392,12 @@ fn flow(child: &mut Child, records: &str, rate: f64) -> Result<Times> {
     let begun = Instant::now() + Duration::from_millis(100);
     let due = |n: u64| begun + Duration::from_secs_f64(n as f64 / rate);
     thread::scope(|scope| {
+        let lines = records.lines();
         scope.spawn(move || {
             // Unless a thread asks for less, the kernel may end its sleeps up to 50 us late. If it refuses, the records
             // are later, with and without a tuner.
             let _ = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1));
-            let mut lines = records.lines().zip(0..).peekable();
+            let mut lines = lines.zip(0..).peekable();
             let mut text = String::new();
             while let Some((_, next)) = lines.peek() {
                 thread::sleep(due(*next).saturating_duration_since(Instant::now()));
@@ -401,17 +412,17 @@ fn flow(child: &mut Child, records: &str, rate: f64) -> Result<Times> {
                 }
             }
         });
-        let (mut latencies_us, mut count) = (Vec::new(), 0);
+        let (mut records, mut count) = (Vec::new(), 0);
         let mut last = begun;
         for line in BufReader::new(output).lines() {
             let line = line?;
             last = Instant::now();
             count += 1;
             if let Some(n) = number(&line) {
-                latencies_us.push(1e6 * last.saturating_duration_since(due(n)).as_secs_f64());
+                records.push((due(n), 1e6 * last.saturating_duration_since(due(n)).as_secs_f64()));
             }
         }
-        Ok(Times { latencies_us, seconds: last.saturating_duration_since(begun).as_secs_f64(), count })
+        Ok(Times { records, seconds: last.saturating_duration_since(begun).as_secs_f64(), count })
     })
 }
 
@@ -452,6 +463,18 @@ mod tests {
     }
 
     #[test]
+    fn what_is_measured_while_the_machine_is_slow_does_not_count() {
+        let begun = Instant::now();
+        let at = |ms| begun + Duration::from_millis(ms);
+        let measured: Vec<_> =
+            (0..100).map(|n| (at(10 * n), if (50..60).contains(&n) { 90.0 } else { 1.0 })).collect();
+        assert_eq!(undisturbed(&measured, &Stalls::default()), Some(1.0 + 890.0 / 90.0));
+        assert_eq!(undisturbed(&measured, &Stalls(vec![(at(495), at(600))])), Some(1.0));
+        assert_eq!(undisturbed(&measured, &Stalls(vec![(at(95), at(950))])), None);
+        assert_eq!(undisturbed(&[], &Stalls::default()), None);
+    }
+
+    #[test]
     fn latencies_are_measured_from_when_records_are_due() -> Result<()> {
         // `cat` answers at once; `sleep` before it delays all records that are due meanwhile.
         let records: String = (0..20).map(|n| format!("{{\"<n>\": {n}}}\n")).collect();
@@ -466,10 +489,11 @@ mod tests {
             Ok(times)
         };
         let late = through("sleep 0.4; cat")?;
-        assert_eq!((late.count, late.latencies_us.len()), (20, 20));
-        assert!(late.latencies_us.iter().all(|us| *us > 200_000.0), "{:?}", late.latencies_us);
+        let us: Vec<f64> = late.records.iter().map(|(_, us)| *us).collect();
+        assert_eq!((late.count, us.len()), (20, 20));
+        assert!(us.iter().all(|us| *us > 200_000.0), "{us:?}");
         // The first record waits longest.
-        assert!(late.latencies_us[0] > late.latencies_us[19] + 10_000.0, "{:?}", late.latencies_us);
+        assert!(us[0] > us[19] + 10_000.0, "{us:?}");
         Ok(())
     }
 }

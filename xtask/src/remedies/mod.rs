@@ -15,6 +15,7 @@ mod network;
 mod remedy;
 mod rivals;
 mod score;
+mod stalls;
 mod table;
 mod trial;
 mod tuned;

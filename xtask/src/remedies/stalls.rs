@@ -1,0 +1,127 @@
+//! The times during which this machine was slower than usual: the host of a virtual machine took a processor away
+//! (`proc_stat`: the eighth number of a line), or a processor worked more slowly, which only the time of a fixed piece
+//! of work shows.
+
+use std::hint::black_box;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// How often the machine is looked at.
+const LOOK: Duration = Duration::from_millis(5);
+/// The least time that the host took between two looks which counts.
+const TAKEN: Duration = Duration::from_millis(20);
+/// The steps of the work, about ten microseconds, and how many times as long as in the middle look it takes when the machine
+/// is slow.
+const STEPS: u64 = 6_000;
+const SLOW: f64 = 1.4;
+/// Times that are no farther apart than this are one.
+const APART: Duration = Duration::from_millis(50);
+
+/// The times during which the machine was slow, and those in which records that became late are still worked on.
+#[derive(Debug, Default)]
+pub(super) struct Stalls(pub(super) Vec<(Instant, Instant)>);
+
+impl Stalls {
+    pub(super) fn hold(&self, at: Instant) -> bool {
+        self.0.iter().any(|(from, to)| (*from..=*to).contains(&at))
+    }
+
+    /// From looks: when each was, the time of the work, and what the host took since the look before.
+    fn of_looks(looks: &[(Instant, Duration, Duration)]) -> Stalls {
+        let mut sorted: Vec<Duration> = looks.iter().map(|look| look.1).collect();
+        sorted.sort();
+        let Some(middle) = sorted.get(sorted.len() / 2) else { return Stalls::default() };
+        let mut slow: Vec<(Instant, Instant)> = Vec::new();
+        for pair in looks.windows(2) {
+            let [(before, ..), (at, took, taken)] = [pair[0], pair[1]];
+            if taken < TAKEN && took < middle.mul_f64(SLOW) {
+                continue;
+            }
+            // The host's time is told when the processor is back.
+            let from = before.min(at - taken) - LOOK;
+            match slow.last_mut().filter(|(_, to)| from.saturating_duration_since(*to) <= APART) {
+                Some(last) => last.1 = at,
+                None => slow.push((from, at)),
+            }
+        }
+        // At half of the rate that a network can work at, records that wait are done after as much time again.
+        slow.iter_mut().for_each(|(from, to)| *to += *to - *from);
+        Stalls(slow)
+    }
+}
+
+/// A thread that looks at the machine.
+pub(super) struct Watched {
+    thread: thread::JoinHandle<Stalls>,
+    has_ended: Arc<AtomicBool>,
+}
+
+impl Watched {
+    pub(super) fn begin() -> Watched {
+        let has_ended = Arc::new(AtomicBool::new(false));
+        let ended = has_ended.clone();
+        let thread = thread::spawn(move || {
+            let (mut looks, mut before) = (Vec::new(), taken());
+            while !ended.load(Ordering::Relaxed) {
+                thread::sleep(LOOK);
+                // Another thread may have the processor during one of two times.
+                let took = work().min(work());
+                let now = taken();
+                looks.push((Instant::now(), took, now.saturating_sub(before)));
+                before = now;
+            }
+            Stalls::of_looks(&looks)
+        });
+        Watched { thread, has_ended }
+    }
+
+    pub(super) fn end(self) -> Stalls {
+        self.has_ended.store(true, Ordering::Relaxed);
+        self.thread.join().unwrap_or_default()
+    }
+}
+
+fn work() -> Duration {
+    let begun = Instant::now();
+    let mut number = black_box(1_u64);
+    for _ in 0..STEPS {
+        number = (number ^ number >> 29).wrapping_mul(6_364_136_223_846_793_005);
+    }
+    black_box(number);
+    begun.elapsed()
+}
+
+/// The time that the host took so far; zero where it is not told.
+fn taken() -> Duration {
+    let stat = std::fs::read_to_string("/proc/stat").unwrap_or_default();
+    let ticks = stat.lines().next().and_then(|all| all.split_ascii_whitespace().nth(8)?.parse().ok());
+    Duration::from_millis(10 * ticks.unwrap_or(0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slow_times_and_what_became_late_in_them_are_held() {
+        let begun = Instant::now();
+        let at = |ms: u64| begun + Duration::from_millis(ms);
+        let looks = |slow: &dyn Fn(u64) -> bool, taken: &dyn Fn(u64) -> u64| {
+            let look = |n: u64| {
+                let took = Duration::from_micros(if slow(n) { 30 } else { 10 });
+                (at(5 * n), took, Duration::from_millis(taken(n)))
+            };
+            Stalls::of_looks(&(0..400).map(look).collect::<Vec<_>>())
+        };
+        let held = |stalls: &Stalls| -> Vec<u64> { (0..2000).filter(|ms| stalls.hold(at(*ms))).collect() };
+        assert!(held(&looks(&|_| false, &|_| 0)).is_empty());
+        // Slow from 500 to 595 ms, with a pause of 30 ms.
+        let slow = looks(&|n| (100..120).contains(&n) && !(105..111).contains(&n), &|_| 0);
+        assert_eq!(held(&slow), (490..=700).collect::<Vec<u64>>());
+        // The host took a processor for 100 ms before 1,000 ms.
+        let taken = looks(&|_| false, &|n| if n == 200 { 100 } else { 0 });
+        assert_eq!(held(&taken), (895..=1105).collect::<Vec<u64>>());
+    }
+}
