@@ -40,8 +40,10 @@ pub(crate) struct Timeline {
 }
 
 impl Timeline {
+    /// Begins the timeline at the task's creation. Of a task that is followed live, a dispatch may be read before the
+    /// creation, which another worker recorded; what is known of later moments stays.
     pub(crate) fn created(&mut self, time: u64) {
-        self.since = Some((time, Doing::after(Outcome::Yielded, 0)));
+        self.since.get_or_insert((time, Doing::after(Outcome::Yielded, 0)));
     }
 
     /// Whether the task waits for `stream`, as far as is known.
@@ -169,6 +171,15 @@ mod tests {
         assert_eq!(parts(wait), Some((For::Input, 5, 5, 5)));
         let (_, wait) = task.dispatched(1, 280, 281, doing(For::Turn, 0));
         assert_eq!(parts(wait), Some((For::Input, 7, 0, 10)));
+    }
+
+    #[test]
+    fn a_creation_that_is_read_late_does_not_make_the_known_time_a_wait_again() {
+        let mut task = Timeline::default();
+        assert_eq!(task.dispatched(1, 110, 150, doing(For::Input, 7)), (110, None));
+        task.created(100);
+        let (wait, running) = task.open(1, 180, false);
+        assert_eq!((wait.map(|wait| (wait.since, wait.until)), running), (Some((150, 180)), None));
     }
 
     #[test]

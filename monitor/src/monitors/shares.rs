@@ -388,8 +388,10 @@ impl Shares {
 }
 
 /// By how much a task's known times and its present wait are together longer than its lifetime. This was seen once, in a live
-/// report on a run that recorded more than was read: the wait seemed to go on since the task was created. Which order of
-/// events leads to it is not known.
+/// report on a run that recorded more than was read: the wait seemed to go on since the task was created, although a
+/// dispatch was known. A creation that is read after a dispatch led to this, and no longer does ([`Timeline::created`]).
+///
+/// [`Timeline::created`]: crate::composing::timeline::Timeline::created
 fn excess(ticks: &Ticks, lifetime: u64) -> u64 {
     ticks.sum().saturating_sub(lifetime)
 }

@@ -117,15 +117,20 @@ struct Trial {
     unknown: usize,
     /// The number of windows since the former values came back in which the new ones still had an effect.
     lingers: usize,
+    /// The number of pairs within which the work moved to other components.
+    shifts: usize,
     /// Whether the last window with the former values was far from those before the trial.
     has_strayed: bool,
     /// For a goal that keeps the rate: by which part of itself the measure was worse while the new values were in
-    /// force, such as the latency longer, times that time in seconds.
+    /// force, such as the latency longer, times that time in seconds. A trial ends when that is more than trials may cost.
     excess: f64,
 }
 
 /// The largest part by which the measure of one pair counts as worse.
 const EXCESS_MAX: f64 = 20.0;
+
+/// The number of pairs that a trial may leave out because the work moved to other components within them.
+const SHIFTS_MAX: usize = 8;
 
 /// The longest time, in windows, for which new values may have an effect after the former ones came back: work
 /// that the new values let in is still done.
@@ -446,6 +451,7 @@ impl Controller {
             broken_before,
             unknown: 0,
             lingers: 0,
+            shifts: 0,
             has_strayed: false,
             excess: 0.0,
         });
@@ -573,6 +579,14 @@ impl Controller {
             self.trial = Some(trial);
             return Order::Wait;
         }
+        // While messages come at the same rate, settings do not move work between components: the run has changed within
+        // the pair, which shows nothing.
+        if self.goal.keeps_the_rate() && regime::is_other_work(seen.shift) && trial.half.take().is_some() {
+            trial.shifts += 1;
+            if trial.shifts > SHIFTS_MAX {
+                return self.interrupt(trial);
+            }
+        }
         let Some((other, other_rate)) = trial.half.take() else {
             // The present window is the first half of a pair; in the second half the other values are in
             // force.
@@ -587,7 +601,7 @@ impl Controller {
         let in_force = seen.lasted * (2 + self.policy.settle) as f64;
         self.cost += slower.max(0.0) * in_force;
         if self.goal.keeps_the_rate() {
-            trial.excess += (former / new - 1.0).min(EXCESS_MAX) * in_force;
+            trial.excess += self.excess(former / new) * in_force;
         }
         let lost = worse.max(slower);
         trial.scores.add(former, new);
@@ -597,7 +611,18 @@ impl Controller {
         if lost > self.policy.harm.max(self.regime.loss_by_chance()) {
             return self.take_back(trial, format!("it was worse by {:.0} % at once", 100.0 * lost));
         }
+        if trial.excess > self.policy.cost {
+            return self.take_back(trial, "it made the run worse for longer than trials may".to_owned());
+        }
         self.judge(trial, propose)
+    }
+
+    /// The part by which the measure was worse in a pair of windows in which it was `times` that of the former values.
+    /// What may be chance counts by its logarithm, so that chance in both directions adds up to nothing.
+    fn excess(&self, times: f64) -> f64 {
+        let by_chance = 1.0 / (1.0 - self.regime.loss_by_chance());
+        let beyond = (times / by_chance - 1.0).max(0.0);
+        (times.min(by_chance).ln() + beyond).min(EXCESS_MAX)
     }
 
     /// Decides after a pair of windows, or continues with the next pair in the other order, so a drift of the

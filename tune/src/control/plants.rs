@@ -525,6 +525,63 @@ fn windows_in_which_the_machine_was_slow_do_not_hide_what_a_change_gains() {
 }
 
 #[test]
+fn pairs_within_which_the_work_moves_do_not_count() {
+    // Every eight windows the work moves to other components, with which messages take 50 times as long, and back. The
+    // other value makes the latency shorter by 30 %.
+    let run = |tells: bool, seed| {
+        let mut chance = Chance::new(seed);
+        let mut controller = Controller::new(Goal::Latency, Vec::new(), Policy::default(), 0);
+        let (mut is_on, mut kept) = (false, false);
+        for n in 0..150 {
+            let slow = if n / 8 % 2 == 0 { 1.0 } else { 50.0 };
+            let latency = 1e-3 * slow * if is_on { 0.7 } else { 1.0 } * (1.0 + 0.1 * chance.uniform());
+            let (processors, shift) = (0.5 * slow.sqrt(), if tells && n % 8 == 0 { 0.6 } else { 0.0 });
+            let seen = Seen {
+                rate: 1e4,
+                processors,
+                latency,
+                shift,
+                ..Seen::nothing((n + 1) as f64 * WINDOW, WINDOW)
+            };
+            match controller.step(&seen, || if is_on || kept { Vec::new() } else { vec![hopeful()] }) {
+                Order::Wait => {}
+                Order::Try(_) => is_on = true,
+                Order::Keep(_) => kept = true,
+                Order::Former(_) => is_on = false,
+                Order::Undo(_) => (is_on, kept) = (false, false),
+            }
+        }
+        (kept, controller.cost())
+    };
+    let runs = |tells| (0..40).map(move |seed| run(tells, seed));
+    let found = runs(true).filter(|(kept, cost)| *kept && *cost < 0.5).count();
+    assert!(found >= 36, "{found} of 40");
+    let without = runs(false).filter(|(kept, _)| *kept).count();
+    assert!(without < 20, "the plant is no test: {without}");
+}
+
+#[test]
+fn a_trial_that_makes_messages_late_ends_before_it_costs_too_much() {
+    // Pairs scatter so much that no single one shows that the other value makes messages later by 40 %.
+    let run = |seed| {
+        let mut chance = Chance::new(seed);
+        let mut controller = Controller::new(Goal::Latency, Vec::new(), Policy::default(), 0);
+        let mut is_on = false;
+        for n in 0..100 {
+            let latency = 1e-3 * if is_on { 1.4 } else { 1.0 } * (0.6 * (chance.uniform() - 0.5)).exp();
+            let seen = Seen { rate: 1e4, processors: 0.5, latency, ..Seen::nothing((n + 1) as f64, 1.0) };
+            match controller.step(&seen, || if is_on { Vec::new() } else { vec![hopeful()] }) {
+                Order::Wait | Order::Keep(_) => {}
+                Order::Try(_) => is_on = true,
+                Order::Former(_) | Order::Undo(_) => is_on = false,
+            }
+        }
+        controller.take_decisions().iter().any(|it| it.why.contains("for longer than trials may"))
+    };
+    assert!((0..40).any(run));
+}
+
+#[test]
 fn a_trial_that_the_run_interrupted_is_repeated_soon() {
     // In the plant's sixth window, in the first trial, the rate with the former value doubles; the other value
     // gains 40 % throughout.

@@ -18,6 +18,11 @@ const LOSS_MAX: f64 = 0.6;
 /// score.
 const SHIFT: f64 = 0.25;
 
+/// Whether so much of the work moved to other components that the regime is another one.
+pub(super) fn is_other_work(shift: f64) -> bool {
+    shift > SHIFT
+}
+
 /// In what a new regime differs from the one before.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Other {
@@ -47,7 +52,7 @@ impl Regime {
             *self = Regime { count: 1, mean: x, last: x, ..Regime::default() };
             return None;
         }
-        if shift > SHIFT && self.count >= STABLE {
+        if is_other_work(shift) && self.count >= STABLE {
             *self = Regime { count: 1, mean: x, last: x, scatter: self.scatter, ..Regime::default() };
             return Some(Other::Work(shift));
         }

@@ -44,9 +44,9 @@ const UNTOUCHED_S: f64 = 8.0;
 const TUNED_S: f64 = 24.0;
 const SHORT_S: f64 = 0.8;
 const COMPARED_S: f64 = 1.5;
-/// The numbers of runs without a tuner, which are before and after the run with a tuner, and of short and of further
-/// runs of each way, which take turns.
-const UNTOUCHED: usize = 2;
+/// The numbers of runs without a tuner, half of which are before and half after the run with a tuner, and of short and of
+/// further runs of each way, which take turns.
+const UNTOUCHED: usize = 4;
 const ROUNDS: usize = 2;
 const FURTHER: usize = 6;
 /// How many of the best ways of the short runs are compared in further runs.
@@ -99,6 +99,8 @@ pub(super) struct Row {
     /// The measure of the goal in the run without a tuner, and what it is with the tuner, trials included.
     untouched: Scored,
     tuned: Scored,
+    /// The variance of the logarithms of the measures of single runs without a tuner.
+    scatter: f64,
     compared: Compared,
 }
 
@@ -149,6 +151,13 @@ pub(super) fn summary(rows: &[Row]) {
         "whole run with the tuner at least 0.97 of that without: {}",
         share(&|row| row.untouched.measure / row.tuned.measure >= 0.97)
     );
+    // The run with a tuner is longer than those without, so it scatters less.
+    let of_runs = 1.0 / UNTOUCHED as f64 + UNTOUCHED_S / TUNED_S;
+    let mean = rows.iter().map(|row| row.scatter).sum::<f64>() / rows.len().max(1) as f64;
+    println!(
+        "standard error of that ratio, by runs without a tuner: {:.1} %",
+        100.0 * (mean * of_runs).sqrt()
+    );
     println!("rate kept (at least 0.98): {}", share(&|row| row.tuned.rate / row.untouched.rate >= 0.98));
     let gain: Vec<&Row> = rows.iter().filter(|row| row.compared.start >= 1.05).collect();
     let beats = gain.iter().filter(|row| row.compared.start * row.compared.saved > 1.0).count();
@@ -179,14 +188,15 @@ pub(super) fn measure(
         untouched.extend(scored(&found));
         Ok(())
     };
-    measure_untouched(journal)?;
+    (0..UNTOUCHED / 2).try_for_each(|_| measure_untouched(journal))?;
     let tuned = journal.measured(seed, &name("tuned"), || {
         let scored = run(bench, (case, lasting(TUNED_S)), Beside::Tuner(&saved), aim)?;
         let log = std::fs::read_to_string(saved.with_extension("log"))?;
         let settings = std::fs::read_to_string(&saved)?;
         Ok(json!({ "scored": value(scored)?, "settings": settings, "log": log }))
     })?;
-    (1..UNTOUCHED).try_for_each(|_| measure_untouched(journal))?;
+    (UNTOUCHED / 2..UNTOUCHED).try_for_each(|_| measure_untouched(journal))?;
+    let scatter = scatter(&untouched);
     let (Some(untouched), Some(whole)) = (mean(&untouched), scored(&tuned["scored"])) else {
         return Ok(None);
     };
@@ -228,7 +238,22 @@ pub(super) fn measure(
     }
     let last = if kept == NOTHING { START } else { SAVED };
     let settled = settled(tuned["log"].as_str().unwrap_or_default());
-    Ok(compared(&further, last).map(|compared| Row { kept, settled, untouched, tuned: whole, compared }))
+    Ok(compared(&further, last).map(|compared| Row {
+        kept,
+        settled,
+        untouched,
+        tuned: whole,
+        scatter,
+        compared,
+    }))
+}
+
+/// The variance of the logarithms of the runs' measures; 0 of a single run.
+fn scatter(runs: &[Scored]) -> f64 {
+    let logarithms: Vec<f64> = runs.iter().map(|run| run.measure.ln()).collect();
+    let mean = logarithms.iter().sum::<f64>() / logarithms.len().max(1) as f64;
+    let squares: f64 = logarithms.iter().map(|x| (x - mean).powi(2)).sum();
+    squares / (logarithms.len().max(2) - 1) as f64
 }
 
 /// The mean of runs.
@@ -442,6 +467,13 @@ mod tests {
         assert_eq!(number("{\"<n>\":17,\"<k>\":2}"), Some(17));
         assert_eq!(number("{\"<k>\": 2, \"<n>\": 0}"), Some(0));
         assert_eq!(number("{\"<k>\": 2}"), None);
+    }
+
+    #[test]
+    fn runs_scatter_by_the_ratios_of_their_measures() {
+        let run = |measure| Scored { measure, rate: 1.0 };
+        assert!((scatter(&[run(100.0), run(110.0)]) - 1.1_f64.ln().powi(2) / 2.0).abs() < 1e-12);
+        assert_eq!(scatter(&[run(100.0)]), 0.0);
     }
 
     #[test]
