@@ -5,23 +5,25 @@
 //! All messages that arrive meanwhile are late, whatever the settings of the run are. If that goes on all the time, it
 //! belongs to the machine, and all windows count.
 
+use std::collections::VecDeque;
+
 use super::seen::Seen;
 
 /// A window is disturbed if more than this many processors were missing on average, and more than this many times
 /// the usual number.
 const LEAST: f64 = 0.05;
 const TIMES: f64 = 3.0;
-/// The number of windows over which the usual number is a mean.
-const USUAL_OVER: f64 = 16.0;
+/// The usual number is the median of so many windows.
+const USUAL_OF: usize = 16;
 /// At most this many windows in a row are left out.
 const IN_ROW_MAX: usize = 4;
 
 /// What was missing so far.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Machine {
     windows: usize,
-    /// The number of processors that are missing in a window on average.
-    usual: f64,
+    /// The numbers of processors that were missing in the last windows.
+    last: VecDeque<f64>,
     /// The number of disturbed windows until now, and of those left out in a row.
     disturbed: usize,
     in_row: usize,
@@ -34,9 +36,15 @@ impl Machine {
     /// still wait in the next one, which is left out as well.
     pub(super) fn disturbs(&mut self, seen: &Seen, queues: bool) -> bool {
         let missing = if seen.missing.is_finite() { seen.missing.max(0.0) } else { 0.0 };
-        let is_disturbed = missing > LEAST.max(TIMES * self.usual);
+        self.last.push_back(missing);
+        if self.last.len() > USUAL_OF {
+            self.last.pop_front();
+        }
+        let mut last: Vec<f64> = self.last.iter().copied().collect();
+        last.sort_by(f64::total_cmp);
+        let usual = last[(last.len() - 1) / 2];
+        let is_disturbed = missing > LEAST.max(TIMES * usual);
         self.windows += 1;
-        self.usual += (missing - self.usual) / (self.windows as f64).min(USUAL_OVER);
         let is_late = queues && std::mem::replace(&mut self.was_disturbed, is_disturbed);
         let is_left_out = (is_disturbed || is_late) && self.in_row < IN_ROW_MAX;
         self.disturbed += usize::from(is_disturbed);

@@ -117,7 +117,7 @@ struct Trial {
     unknown: usize,
     /// The number of windows since the former values came back in which the new ones still had an effect.
     lingers: usize,
-    /// The number of pairs within which the work moved to other components.
+    /// How often the work moved to other components during the trial.
     shifts: usize,
     /// Whether the last window with the former values was far from those before the trial.
     has_strayed: bool,
@@ -129,7 +129,7 @@ struct Trial {
 /// The largest part by which the measure of one pair counts as worse.
 const EXCESS_MAX: f64 = 20.0;
 
-/// The number of pairs that a trial may leave out because the work moved to other components within them.
+/// How often the work may move to other components during a trial.
 const SHIFTS_MAX: usize = 8;
 
 /// The longest time, in windows, for which new values may have an effect after the former ones came back: work
@@ -412,6 +412,10 @@ impl Controller {
         if self.settling == 0 && self.regime.is_stable() {
             self.load = Some(Load::of(seen));
         }
+        if self.has_other_work(seen) {
+            // What the run did before a change that was kept shows nothing any more.
+            self.watch = None;
+        }
         if let Some(order) = self.watch_kept(score) {
             return order;
         }
@@ -456,6 +460,12 @@ impl Controller {
             excess: 0.0,
         });
         Order::Try(action)
+    }
+
+    /// Whether the run itself has changed, because the work moved to other components. While messages come at the same
+    /// rate, settings do not do that.
+    fn has_other_work(&self, seen: &Seen) -> bool {
+        self.goal.keeps_the_rate() && regime::is_other_work(seen.shift)
     }
 
     /// Whether another score is no sign of another regime: the goal is not to be fast, messages come at the rate of
@@ -541,6 +551,15 @@ impl Controller {
         score: f64,
         propose: impl FnOnce() -> Vec<Candidate>,
     ) -> Order {
+        if self.has_other_work(seen) {
+            // A pair of windows before and after this shows nothing.
+            self.regime.restart();
+            trial.half = None;
+            trial.shifts += 1;
+            if trial.shifts > SHIFTS_MAX {
+                return self.interrupt(trial);
+            }
+        }
         let broken = self.guards_that(seen, Judged::Broken);
         if !trial.is_on {
             if self.settling == 0 && self.regime.is_left_by(score) {
@@ -578,14 +597,6 @@ impl Controller {
             self.settling -= 1;
             self.trial = Some(trial);
             return Order::Wait;
-        }
-        // While messages come at the same rate, settings do not move work between components: the run has changed within
-        // the pair, which shows nothing.
-        if self.goal.keeps_the_rate() && regime::is_other_work(seen.shift) && trial.half.take().is_some() {
-            trial.shifts += 1;
-            if trial.shifts > SHIFTS_MAX {
-                return self.interrupt(trial);
-            }
         }
         let Some((other, other_rate)) = trial.half.take() else {
             // The present window is the first half of a pair; in the second half the other values are in
@@ -682,11 +693,13 @@ impl Controller {
     }
 
     fn keep(&mut self, trial: Trial, gain: Gain) -> Order {
-        let Trial { candidate, scores, excess, .. } = trial;
+        let Trial { candidate, scores, excess, shifts, .. } = trial;
         self.cost += excess.max(0.0);
         self.learn(&candidate, gain.mean);
         let action = candidate.action.clone();
-        self.watch = Some(Watch { action: action.clone(), former: scores.former(), scores: Vec::new() });
+        // Scores of before and after the work moved have no common mean to compare with.
+        let watch = Watch { action: action.clone(), former: scores.former(), scores: Vec::new() };
+        self.watch = (shifts == 0).then_some(watch);
         self.failures.remove(&action.key());
         self.interrupted.remove(&action.key());
         if gain.mean >= RETRIED_GAIN {

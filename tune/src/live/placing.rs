@@ -332,6 +332,7 @@ mod tests {
             dispatches: 1e4,
             processors: 1.2,
             delayed: 0.0,
+            stolen: 0.0,
             memory: 1e7,
             held: 30.0,
         }
