@@ -379,7 +379,8 @@ mod tests {
 
     #[test]
     fn the_latency_is_known_although_streams_are_empty() {
-        let window = Window { held: 0.0, ..chain(&[0.3, 0.2], [0.3, 0.2]) };
+        let mut window = Window { held: 0.0, ..chain(&[0.3, 0.2], [0.3, 0.2]) };
+        window.tasks.iter_mut().for_each(|task| task.output_wait = 0.0);
         let of = |window: &Window| window.seen(1.0, Progress::Tasks, 0.0).latency;
         let held = |window: &Window| window.seen(1.0, Progress::Tasks, 0.0).held;
         // A hundred messages a second leave, and on average half a message is worked on; what the source makes
@@ -400,10 +401,18 @@ mod tests {
         assert!((of(&crowded) - 2.005).abs() < 1e-9, "{}", of(&crowded));
         assert!((held(&crowded) - 200.0).abs() < 1e-9, "{}", held(&crowded));
         // A message waits while the source's thread has no processor, and the sink is ready while its own has none.
-        let mut late = Window { delayed: 0.3, ..window };
+        let mut late = Window { delayed: 0.3, ..window.clone() };
         assert!((of(&late) - (0.5 + 0.3) / 100.0).abs() < 1e-9, "{}", of(&late));
         late.tasks.push(TaskIn { kind: "sink".into(), worker: None, ready: 0.2, ..TaskIn::default() });
         assert!((of(&late) - (0.5 + 0.2 + 0.1) / 100.0).abs() < 1e-9, "{}", of(&late));
+        // A message that a source cannot write waits, and so do those behind it.
+        let held_back = |part: f64| {
+            let mut held_back = window.clone();
+            held_back.tasks.iter_mut().filter(|it| it.kind == "source").for_each(|it| it.output_wait = part);
+            of(&held_back)
+        };
+        assert!((held_back(0.5) - 1.5 / 100.0).abs() < 1e-9, "{}", held_back(0.5));
+        assert!((held_back(1.0) - 19.5 / 100.0).abs() < 1e-9, "{}", held_back(1.0));
     }
 
     #[test]

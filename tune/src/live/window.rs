@@ -14,6 +14,9 @@ const ENOUGH: f64 = 20.0;
 /// are in the network.
 const CROWDED: f64 = 4.0;
 
+/// The largest part of the time for which the number of waiting messages is computed; it grows without bound towards 1.
+const TAKEN_MAX: f64 = 0.95;
+
 /// What counts as the progress of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Progress {
@@ -221,13 +224,17 @@ impl Window {
     }
 
     /// The mean number of messages in the network, or on the way into it. A source's message enters the network only
-    /// when the source has written it; but one that there is to read while the source's thread has no processor waits as well.
+    /// when the source has written it; but one that there is to read while the source's thread has no processor waits as well,
+    /// and so do one that the source cannot write, because streams are full or too many inputs are unfinished, and those
+    /// behind it.
     fn messages(&self) -> f64 {
         // The other tasks that have a thread of their own are ready while it has no processor.
         let ready: f64 = self.inside().filter(|task| task.worker.is_none()).map(|task| task.ready).sum();
         let unread = (self.delayed - ready).max(0.0);
+        let unwritten: f64 = self.sources().map(|source| waiting_for(source.output_wait)).sum();
+        let outside = unread + unwritten;
         let (by_tasks, worked_on) = self.by_tasks();
-        if self.is_crowded() { (self.held + worked_on).max(by_tasks + unread) } else { by_tasks + unread }
+        if self.is_crowded() { (self.held + worked_on).max(by_tasks + outside) } else { by_tasks + outside }
     }
 
     /// The mean number of messages in streams.
@@ -275,6 +282,13 @@ impl Window {
         }
         if all > 0.0 { across / all } else { f64::NAN }
     }
+}
+
+/// The mean number of messages that wait for something that is taken for this part of the time, the first one among them
+/// (`ρ / (1 − ρ)`).
+fn waiting_for(taken: f64) -> f64 {
+    let taken = taken.clamp(0.0, TAKEN_MAX);
+    taken / (1.0 - taken)
 }
 
 /// The fraction of the work that is now done by other components.
