@@ -170,6 +170,7 @@ pub fn tune(
         whole: Whole::default(),
         former: Vec::new(),
         yardstick: Yardstick::default(),
+        fed: 0,
         machine: thread::available_parallelism().map_or(1.0, |count| count.get() as f64),
         rate: f64::NAN,
         decisions: 0,
@@ -223,6 +224,8 @@ struct Tuner<'r> {
     /// move the tasks back.
     former: Vec<(u64, u64)>,
     yardstick: Yardstick,
+    /// In how many more windows sources waited for their input than in which they did not.
+    fed: i32,
     machine: f64,
     /// The progress per second in the last window without a trial.
     rate: f64,
@@ -360,7 +363,9 @@ impl Tuner<'_> {
         let progress = *self.progress.insert(previous.unwrap_or_else(|| window.measurable_progress()));
         let profile = window.profile();
         let shift = shift(&std::mem::replace(&mut self.profile, profile), &self.profile);
-        let mut seen = window.seen(begun.elapsed().as_secs_f64(), progress, shift);
+        // The sources of a run that is fed at some rate may have no time to wait when it is slow.
+        self.fed += if window.is_fed() { 1 } else { -1 };
+        let mut seen = window.seen(begun.elapsed().as_secs_f64(), progress, shift, self.fed > 0);
         // Where it is not told what the host took, that is not a number, and the other number is the greater one.
         seen.missing = window.stolen.max(0.0) + self.machine * self.yardstick.take();
         if let Some(messages) = &mut self.messages {

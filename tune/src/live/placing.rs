@@ -379,10 +379,9 @@ mod tests {
 
     #[test]
     fn the_latency_is_known_although_streams_are_empty() {
-        let mut window = Window { held: 0.0, ..chain(&[0.3, 0.2], [0.3, 0.2]) };
-        window.tasks.iter_mut().for_each(|task| task.output_wait = 0.0);
-        let of = |window: &Window| window.seen(1.0, Progress::Tasks, 0.0).latency;
-        let held = |window: &Window| window.seen(1.0, Progress::Tasks, 0.0).held;
+        let window = Window { held: 0.0, ..chain(&[0.3, 0.2], [0.3, 0.2]) };
+        let of = |window: &Window| window.seen(1.0, Progress::Tasks, 0.0, false).latency;
+        let held = |window: &Window| window.seen(1.0, Progress::Tasks, 0.0, false).held;
         // A hundred messages a second leave, and on average half a message is worked on; what the source makes
         // is not in the network yet.
         let window = Window { made: 100.0, ..window };
@@ -405,14 +404,15 @@ mod tests {
         assert!((of(&late) - (0.5 + 0.3) / 100.0).abs() < 1e-9, "{}", of(&late));
         late.tasks.push(TaskIn { kind: "sink".into(), worker: None, ready: 0.2, ..TaskIn::default() });
         assert!((of(&late) - (0.5 + 0.2 + 0.1) / 100.0).abs() < 1e-9, "{}", of(&late));
-        // A message that a source cannot write waits, and so do those behind it.
-        let held_back = |part: f64| {
-            let mut held_back = window.clone();
-            held_back.tasks.iter_mut().filter(|it| it.kind == "source").for_each(|it| it.output_wait = part);
-            of(&held_back)
+        // If the input comes at a rate of its own, messages wait for a source that has no time.
+        let fed = |waits: f64| {
+            let mut fed = window.clone();
+            fed.tasks.iter_mut().filter(|it| it.kind == "source").for_each(|it| it.input_wait = waits);
+            (fed.is_fed(), fed.seen(1.0, Progress::Tasks, 0.0, true).latency)
         };
-        assert!((held_back(0.5) - 1.5 / 100.0).abs() < 1e-9, "{}", held_back(0.5));
-        assert!((held_back(1.0) - 19.5 / 100.0).abs() < 1e-9, "{}", held_back(1.0));
+        let (waits, has_no_time) = (fed(0.5), fed(0.0));
+        assert!(waits.0 && (waits.1 - 1.5 / 100.0).abs() < 1e-9, "{waits:?}");
+        assert!(!has_no_time.0 && (has_no_time.1 - 999.5 / 100.0).abs() < 1e-6, "{has_no_time:?}");
     }
 
     #[test]

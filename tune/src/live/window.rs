@@ -15,7 +15,10 @@ const ENOUGH: f64 = 20.0;
 const CROWDED: f64 = 4.0;
 
 /// The largest part of the time for which the number of waiting messages is computed; it grows without bound towards 1.
-const TAKEN_MAX: f64 = 0.95;
+const TAKEN_MAX: f64 = 0.999;
+
+/// The least part of the time for which the sources of a run wait for input if its input comes at a rate of its own.
+const FED: f64 = 0.05;
 
 /// What counts as the progress of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -208,14 +211,15 @@ impl Window {
     }
 
     /// The measurements of the window for the controller.
-    pub(super) fn seen(&self, at: f64, of: Progress, shift: f64) -> Seen {
+    /// `is_fed` says whether the input comes at a rate of its own.
+    pub(super) fn seen(&self, at: f64, of: Progress, shift: f64, is_fed: bool) -> Seen {
         let rate = self.progress(of);
         Seen {
             rate,
             processors: self.processors,
             // By Little's law the latency is the mean number of messages in the network divided by the rate at
             // which they leave.
-            latency: self.messages() / rate,
+            latency: self.messages(is_fed) / rate,
             memory: self.memory,
             held: self.waiting(),
             shift,
@@ -224,17 +228,22 @@ impl Window {
     }
 
     /// The mean number of messages in the network, or on the way into it. A source's message enters the network only
-    /// when the source has written it; but one that there is to read while the source's thread has no processor waits as well,
-    /// and so do one that the source cannot write, because streams are full or too many inputs are unfinished, and those
-    /// behind it.
-    fn messages(&self) -> f64 {
+    /// when the source has written it; but one that there is to read while the source's thread has no processor waits as well.
+    /// If the input comes at a rate of its own, messages also wait for a source that has no time for them, because it works,
+    /// streams are full, or too many inputs are unfinished.
+    fn messages(&self, is_fed: bool) -> f64 {
         // The other tasks that have a thread of their own are ready while it has no processor.
         let ready: f64 = self.inside().filter(|task| task.worker.is_none()).map(|task| task.ready).sum();
         let unread = (self.delayed - ready).max(0.0);
-        let unwritten: f64 = self.sources().map(|source| waiting_for(source.output_wait)).sum();
-        let outside = unread + unwritten;
+        let unwritten = self.sources().map(|source| waiting_for(1.0 - source.input_wait));
+        let outside = unread + if is_fed { unwritten.sum() } else { 0.0 };
         let (by_tasks, worked_on) = self.by_tasks();
         if self.is_crowded() { (self.held + worked_on).max(by_tasks + outside) } else { by_tasks + outside }
+    }
+
+    /// Whether the sources wait for their input, as they do if it comes at a rate of its own.
+    pub(super) fn is_fed(&self) -> bool {
+        self.sources().next().is_some() && self.sources().all(|source| source.input_wait > FED)
     }
 
     /// The mean number of messages in streams.
