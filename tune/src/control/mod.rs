@@ -604,21 +604,9 @@ impl Controller {
             trial.half = Some((score, seen.rate));
             return self.turn(trial);
         };
-        let (former, new) = if trial.is_on { (other, score) } else { (score, other) };
-        let (former_rate, new_rate) =
-            if trial.is_on { (other_rate, seen.rate) } else { (seen.rate, other_rate) };
-        let worse = 1.0 - new / former;
-        let slower = if self.goal.keeps_the_rate() { 1.0 - new_rate / former_rate } else { worse };
-        let in_force = seen.lasted * (2 + self.policy.settle) as f64;
-        self.cost += slower.max(0.0) * in_force;
-        if self.goal.keeps_the_rate() {
-            trial.excess += self.excess(former / new) * in_force;
-        }
-        let lost = worse.max(slower);
-        trial.scores.add(former, new);
-        if former_rate > 0.0 && new_rate > 0.0 {
-            trial.rates.add(former_rate, new_rate);
-        }
+        let (present, other) = ((score, seen.rate), (other, other_rate));
+        let (former, new) = if trial.is_on { (other, present) } else { (present, other) };
+        let lost = self.add_pair(&mut trial, seen.lasted, former, new);
         if lost > self.policy.harm.max(self.regime.loss_by_chance()) {
             return self.take_back(trial, format!("it was worse by {:.0} % at once", 100.0 * lost));
         }
@@ -626,6 +614,23 @@ impl Controller {
             return self.take_back(trial, "it made the run worse for longer than trials may".to_owned());
         }
         self.judge(trial, propose)
+    }
+
+    /// Adds a pair of scores and rates to a trial, and what it cost. Returns the part by which the new values were worse.
+    fn add_pair(&mut self, trial: &mut Trial, lasted: f64, former: (f64, f64), new: (f64, f64)) -> f64 {
+        let ((former, former_rate), (new, new_rate)) = (former, new);
+        let worse = 1.0 - new / former;
+        let slower = if self.goal.keeps_the_rate() { 1.0 - new_rate / former_rate } else { worse };
+        let in_force = lasted * (2 + self.policy.settle) as f64;
+        self.cost += slower.max(0.0) * in_force;
+        if self.goal.keeps_the_rate() {
+            trial.excess += self.excess(former / new) * in_force;
+        }
+        trial.scores.add(former, new);
+        if former_rate > 0.0 && new_rate > 0.0 {
+            trial.rates.add(former_rate, new_rate);
+        }
+        worse.max(slower)
     }
 
     /// The part by which the measure was worse in a pair of windows in which it was `times` that of the former values.

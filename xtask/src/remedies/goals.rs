@@ -215,14 +215,7 @@ pub(super) fn measure(
             }
         }
     }
-    let least = |way: &str| short.get(way).and_then(|all| all.iter().copied().min_by(f64::total_cmp));
-    let mut best: Vec<&(String, Case)> = ways.iter().filter(|(way, _)| way != START).collect();
-    best.sort_by(|a, b| {
-        let of = |way: &str| least(way).unwrap_or(f64::INFINITY);
-        of(&a.0).total_cmp(&of(&b.0))
-    });
-    best.truncate(COMPARED);
-    best.extend(ways.iter().filter(|(way, _)| way == START));
+    let best = best(&ways, &short);
     let mut further: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
     for round in 0..FURTHER {
         let from_file = (kept != NOTHING).then_some((SAVED, case, Beside::Settings(&saved)));
@@ -246,6 +239,19 @@ pub(super) fn measure(
         scatter,
         compared,
     }))
+}
+
+/// The best ways of the short runs, and the initial settings.
+fn best<'w>(ways: &'w [(String, Case)], short: &BTreeMap<&str, Vec<f64>>) -> Vec<&'w (String, Case)> {
+    let least = |way: &str| short.get(way).and_then(|all| all.iter().copied().min_by(f64::total_cmp));
+    let mut best: Vec<&(String, Case)> = ways.iter().filter(|(way, _)| way != START).collect();
+    best.sort_by(|a, b| {
+        let of = |way: &str| least(way).unwrap_or(f64::INFINITY);
+        of(&a.0).total_cmp(&of(&b.0))
+    });
+    best.truncate(COMPARED);
+    best.extend(ways.iter().filter(|(way, _)| way == START));
+    best
 }
 
 /// The variance of the logarithms of the runs' measures; 0 of a single run.
