@@ -11,7 +11,7 @@ use super::seen::Seen;
 
 /// A window is disturbed if more than this many processors were missing on average, and more than this many times
 /// the usual number.
-const LEAST: f64 = 0.05;
+const LEAST: f64 = 0.03;
 const TIMES: f64 = 3.0;
 /// The usual number is the median of so many windows.
 const USUAL_OF: usize = 16;

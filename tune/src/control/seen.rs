@@ -12,7 +12,8 @@ pub struct Seen {
     pub rate: f64,
     /// Processors that the run used.
     pub processors: f64,
-    /// Processors that were missing: that the host of a virtual machine took away from it, or that were slower than usual.
+    /// Processors that were missing on average, because the host of a virtual machine took them away, or because they
+    /// were slower than usual.
     pub missing: f64,
     /// Mean time of a message in the network, in seconds.
     pub latency: f64,

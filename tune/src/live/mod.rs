@@ -367,7 +367,7 @@ impl Tuner<'_> {
         self.fed += if window.is_fed() { 1 } else { -1 };
         let mut seen = window.seen(begun.elapsed().as_secs_f64(), progress, shift, self.fed > 0);
         // Where it is not told what the host took, that is not a number, and the other number is the greater one.
-        seen.missing = window.stolen.max(0.0) + self.machine * self.yardstick.take();
+        seen.missing = window.stolen.max(0.0) + self.yardstick.take();
         if let Some(messages) = &mut self.messages {
             seen = messages.add(seen)?;
         }
