@@ -366,7 +366,7 @@ impl Tuner<'_> {
         // The sources of a run that is fed at some rate may have no time to wait when it is slow.
         self.fed += if window.is_fed() { 1 } else { -1 };
         let mut seen = window.seen(begun.elapsed().as_secs_f64(), progress, shift, self.fed > 0);
-        // Where it is not told what the host took, that is not a number, and the other number is the greater one.
+        // Where the kernel does not report what the host took, that is not a number, and `max` returns the other one.
         seen.missing = window.stolen.max(0.0) + self.yardstick.take();
         if let Some(messages) = &mut self.messages {
             seen = messages.add(seen)?;

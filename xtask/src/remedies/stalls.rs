@@ -39,7 +39,7 @@ impl Stalls {
             if taken < TAKEN && took < middle.mul_f64(SLOW) {
                 continue;
             }
-            // The host's time is told when the processor is back.
+            // The kernel reports the host's time when the processor is back.
             let from = before.min(at - taken) - LOOK;
             match slow.last_mut().filter(|(_, to)| from.saturating_duration_since(*to) <= APART) {
                 Some(last) => last.1 = at,
@@ -93,7 +93,7 @@ fn work() -> Duration {
     begun.elapsed()
 }
 
-/// The time that the host took so far; zero where it is not told.
+/// The time that the host took so far; zero where the kernel does not report it.
 fn taken() -> Duration {
     let stat = std::fs::read_to_string("/proc/stat").unwrap_or_default();
     let ticks = stat.lines().next().and_then(|all| all.split_ascii_whitespace().nth(8)?.parse().ok());
