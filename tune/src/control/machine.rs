@@ -24,8 +24,8 @@ pub(super) struct Machine {
     windows: usize,
     /// The numbers of processors that were missing in the last windows.
     last: VecDeque<f64>,
-    /// The number of disturbed windows until now, and of those left out in a row.
-    disturbed: usize,
+    /// The number of windows that were left out until now, and in a row.
+    left_out: usize,
     in_row: usize,
     /// Whether the window before was disturbed.
     was_disturbed: bool,
@@ -47,14 +47,14 @@ impl Machine {
         self.windows += 1;
         let is_late = queues && std::mem::replace(&mut self.was_disturbed, is_disturbed);
         let is_left_out = (is_disturbed || is_late) && self.in_row < IN_ROW_MAX;
-        self.disturbed += usize::from(is_disturbed);
+        self.left_out += usize::from(is_left_out);
         self.in_row = if is_left_out { self.in_row + 1 } else { 0 };
         is_left_out
     }
 
-    /// The number of disturbed windows, and of all windows.
-    pub(super) fn disturbed(&self) -> (usize, usize) {
-        (self.disturbed, self.windows)
+    /// The number of windows that were left out, and of all windows.
+    pub(super) fn left_out(&self) -> (usize, usize) {
+        (self.left_out, self.windows)
     }
 }
 

@@ -326,10 +326,10 @@ impl Controller {
                 None => self.take_back(trial, "the tuner ended before it was clear".to_owned()),
             },
         };
-        let why = match self.machine.disturbed() {
+        let why = match self.machine.left_out() {
             (0, _) => why.to_owned(),
-            (disturbed, all) => format!(
-                "{why}; {disturbed} of {all} windows did not count, because the machine was slower than usual"
+            (left_out, all) => format!(
+                "{why}; {left_out} of {all} windows did not count, because the machine was slower than usual"
             ),
         };
         self.record(What::Ended, None, None, why);

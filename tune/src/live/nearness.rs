@@ -9,7 +9,7 @@
 use std::collections::HashMap;
 
 use super::placing::{self, Around, PLACED_MAX, is_on, why};
-use super::window::Window;
+use super::window::{Window, waiting_for};
 use crate::action::{Action, Candidate, Change, Knob};
 use crate::mapping::Problem;
 
@@ -55,8 +55,7 @@ pub(super) fn propose(window: &Window, around: &Around<'_>) -> Option<Candidate>
 
 /// The number of messages at a worker with this load, waiting or worked on.
 fn at_worker(load: f64) -> f64 {
-    let load = load.clamp(0.0, LOAD_MAX);
-    load / (1.0 - load)
+    waiting_for(load, LOAD_MAX)
 }
 
 /// The expected number of messages in the network.

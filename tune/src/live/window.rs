@@ -235,7 +235,7 @@ impl Window {
         // The other tasks that have a thread of their own are ready while it has no processor.
         let ready: f64 = self.inside().filter(|task| task.worker.is_none()).map(|task| task.ready).sum();
         let unread = (self.delayed - ready).max(0.0);
-        let unwritten = self.sources().map(|source| waiting_for(1.0 - source.input_wait));
+        let unwritten = self.sources().map(|source| waiting_for(1.0 - source.input_wait, TAKEN_MAX));
         let outside = unread + if is_fed { unwritten.sum() } else { 0.0 };
         let (by_tasks, worked_on) = self.by_tasks();
         if self.is_crowded() { (self.held + worked_on).max(by_tasks + outside) } else { by_tasks + outside }
@@ -294,9 +294,9 @@ impl Window {
 }
 
 /// The mean number of messages that wait for something that is taken for this part of the time, the first one among them
-/// (`ρ / (1 − ρ)`).
-fn waiting_for(taken: f64) -> f64 {
-    let taken = taken.clamp(0.0, TAKEN_MAX);
+/// (`ρ / (1 − ρ)`); the part counts as `most` at most.
+pub(super) fn waiting_for(taken: f64, most: f64) -> f64 {
+    let taken = taken.clamp(0.0, most);
     taken / (1.0 - taken)
 }
 

@@ -1,7 +1,7 @@
 //! Measures how much slower the machine works than usual, by the time of a fixed piece of work.
 //!
 //! The host of a virtual machine, or a limit of power or heat, may make a processor several times as slow for a tenth of a
-//! second, and no counter of the kernel tells it. The work takes about ten microseconds.
+//! second, and no counter of the kernel shows this. The work takes about ten microseconds.
 
 use std::collections::VecDeque;
 use std::hint::black_box;
