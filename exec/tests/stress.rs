@@ -382,6 +382,36 @@ fn travelling_ends(workers: usize, ends: u64) {
     assert_eq!(sum.load(Ordering::Relaxed), ends * (ends + 1) / 2);
 }
 
+/// A task that ends in its first dispatch after a request has moved it, so that the worker which gave it away
+/// must not use it any more. Nothing else happens in the run that would order what the two workers do.
+fn ends_once_moved() {
+    struct UntilMoved(Arc<AtomicBool>);
+    impl Task for UntilMoved {
+        fn run(&mut self, _: &mut Context<'_>) -> Stop {
+            if std::thread::current().name() != Some("thalweg-1") {
+                return Stop::QuantumSpent;
+            }
+            self.0.store(true, Ordering::Relaxed);
+            Stop::Ended
+        }
+    }
+    /// Keeps its worker awake.
+    struct Until(Arc<AtomicBool>);
+    impl Task for Until {
+        fn run(&mut self, _: &mut Context<'_>) -> Stop {
+            if self.0.load(Ordering::Relaxed) { Stop::Ended } else { Stop::QuantumSpent }
+        }
+    }
+    let runtime = Runtime::new(Options { workers: 2, steal: false, ..Options::default() }).unwrap();
+    let on = |worker| TaskSpec { place: Placement::on_worker(worker), ..TaskSpec::default() };
+    let moved = Arc::new(AtomicBool::new(false));
+    let task = runtime.spawn(on(0), UntilMoved(moved.clone()));
+    runtime.spawn(on(1), Until(moved));
+    runtime.start();
+    drop(runtime.mover().move_task(task, Placement::on_worker(1)).unwrap());
+    assert_eq!(runtime.join().unwrap().failures, []);
+}
+
 /// A writer that fills its stream's block, looks for more room, and ends without using it.
 fn unused_room() {
     struct Write(Out<u64>, u64);
@@ -451,9 +481,12 @@ fn main() {
         gives_all_back(&format!("seed {seed}"), || random_graph(seed, 2000));
     }
     gives_all_back("unused room", unused_room);
+    for _ in 0..200 {
+        gives_all_back("a task that ends once moved", ends_once_moved);
+    }
     for workers in 1..=3 {
         gives_all_back("unfolding", || unfolding(workers, 3000));
         gives_all_back("travelling ends", || travelling_ends(workers, 2000));
     }
-    println!("test result: ok. 4 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out");
+    println!("test result: ok. 5 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out");
 }

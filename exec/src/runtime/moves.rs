@@ -76,13 +76,16 @@ impl Asked for Request {
         if let Some(task) = here
             && first()
         {
-            // SAFETY: tasks in the list are alive.
-            unsafe { task.as_ref() }.stays.set(true);
-            thread.give(task, self.worker);
-            // SAFETY: tasks in the list are alive.
-            if let Some(replica) = unsafe { task.as_ref() }.member_of() {
-                thread.shared().spreading.stays(replica);
+            {
+                // SAFETY: tasks in the list are alive, and the reference ends before the task is given away:
+                // the other worker may end and free the task at once.
+                let cell = unsafe { task.as_ref() };
+                cell.stays.set(true);
+                if let Some(replica) = cell.member_of() {
+                    thread.shared().spreading.stays(replica);
+                }
             }
+            thread.give(task, self.worker);
         }
         if self.unread.fetch_sub(1, Ordering::AcqRel) == 1 {
             self.parker.unpark();
