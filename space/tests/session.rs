@@ -242,3 +242,31 @@ fn a_session_is_chosen_by_path_or_name() {
     let error = Space::create(both).unwrap_err().to_string();
     assert!(error.contains("one of the two"), "{error}");
 }
+
+/// Polls that are not full end what was there at the first one, although the processes write as much as is read.
+#[test]
+fn polls_of_a_session_that_is_written_meanwhile_end() {
+    let directory = Directory::new("meanwhile");
+    let session = directory.path().join("s");
+    let spaces = [(); 2].map(|()| Space::create(joining(&session)).unwrap());
+    let mut writers = spaces.each_ref().map(|space| {
+        let mut writer = space.writer("w").unwrap();
+        let counted = writer.declare::<Counted>().unwrap();
+        (writer, counted)
+    });
+    let mut write = |events: u64| {
+        for (writer, counted) in &mut writers {
+            (0..events).for_each(|count| writer.emit(*counted, &Counted { count }));
+        }
+    };
+    write(103);
+    let mut stream = Session::open(&session).unwrap().events();
+    let mut polls = 0;
+    while stream.poll(10, &mut |_, _| {}).unwrap() == 10 {
+        // Each space gets as many events as the poll may hand over.
+        write(10);
+        polls += 1;
+        assert!(polls < 100, "more and more events are found");
+    }
+    assert!(polls >= 20, "the events of the first look: {polls} polls");
+}

@@ -166,6 +166,21 @@ fn streams_that_are_there_hold_what_is_set_when_they_are_full_next() {
 }
 
 #[test]
+fn events_of_a_run_that_writes_more_and_more_come_to_an_end() {
+    let run = Zeros::start_with(&["--monitor", "full"]);
+    // As many events as possible: one for each message.
+    SpaceReader::open(run.space()).unwrap().set("exec.quantum", 1).unwrap();
+    let mut events = thalweg(&["events"]).arg(run.space()).stdout(Stdio::null()).spawn().unwrap();
+    let mut ended = None;
+    until("all events that were there are printed", || {
+        ended = events.try_wait().unwrap();
+        ended.is_some()
+    });
+    assert!(ended.is_some_and(|status| status.success()), "{ended:?}");
+    assert!(run.ask(&["tune", "log"]).status.success());
+}
+
+#[test]
 fn what_a_killed_tuner_was_trying_goes_back_and_the_run_goes_on() {
     let run = Zeros::start();
     for moment in [0, 40, 170] {

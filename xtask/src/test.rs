@@ -8,12 +8,12 @@ use crate::moobench;
 use crate::process;
 use crate::remedies;
 use crate::sanitizer;
-use crate::watch::Watch;
+use crate::watch::{Stopped, Watch};
 use anyhow::{Context, Result, anyhow, bail};
 use lexopt::prelude::*;
 use std::collections::HashSet;
 use std::io::{BufRead, BufReader, IsTerminal, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
@@ -299,12 +299,15 @@ fn steadily(count: &mut Count, seed: u64) -> Result<()> {
     count.failed -= ran.failing.len() as u64;
     let alone = |test: &String| format!("{test}: failed among the others, passed twice alone");
     count.unsteady.extend(ran.failing.iter().map(alone));
-    for program in &ran.stopped {
+    for Stopped { program, running } in &ran.stopped {
         let selection = selection(program, seed)?;
         let mut command = process::cargo();
         command.args(["test", "--locked"]).args(&selection).env("PROPTEST_RNG_SEED", seed.to_string());
         count.passed += again(count, &mut command)?.passed;
-        count.unsteady.push(format!("{}: hung among the others, passed alone", selection.join(" ")));
+        let selection = selection.join(" ");
+        count.unsteady.push(format!(
+            "{selection}: hung among the others, passed alone; when it was stopped, there ran\n{running}"
+        ));
     }
     Ok(())
 }
@@ -590,7 +593,7 @@ fn bench(count: &mut Count) -> Result<()> {
 struct Ran {
     failing: Vec<String>,
     /// The programs that hung and were killed.
-    stopped: Vec<PathBuf>,
+    stopped: Vec<Stopped>,
 }
 
 impl Ran {
@@ -599,7 +602,7 @@ impl Ran {
     }
 
     fn names(&self) -> String {
-        let hung = self.stopped.iter().map(|program| format!("{} hung", program.display()));
+        let hung = self.stopped.iter().map(|stopped| format!("{} hung", stopped.program.display()));
         self.failing.iter().cloned().chain(hung).collect::<Vec<_>>().join(", ")
     }
 }

@@ -21,9 +21,17 @@ const LINGERS_MAX: Duration = Duration::from_secs(5);
 #[derive(Debug, Default)]
 pub(crate) struct Watched {
     /// Test programs that exceeded their time, and were killed.
-    pub(crate) stopped: Vec<PathBuf>,
+    pub(crate) stopped: Vec<Stopped>,
     /// Processes that went on after the command had ended, and were killed.
     pub(crate) left: Vec<String>,
+}
+
+/// A test program that exceeded its time.
+#[derive(Debug)]
+pub(crate) struct Stopped {
+    pub(crate) program: PathBuf,
+    /// What ran when the program was killed: see [`tree`].
+    pub(crate) running: String,
 }
 
 pub(crate) struct Watch {
@@ -61,9 +69,10 @@ impl Watch {
                             path.display(),
                             max.as_secs()
                         );
-                        println!("{}", tree(&place));
+                        let running = tree(&place);
+                        println!("{running}");
                         kill(program);
-                        watched.stopped.push(path);
+                        watched.stopped.push(Stopped { program: path, running });
                     }
                 }
             }
@@ -181,7 +190,9 @@ mod tests {
         std::fs::copy("/bin/sleep", &program).unwrap();
         let script = format!("sleep 2; {} 3600; sleep 2; exit 0", program.display());
         let watched = watched(&script, Some(Duration::from_secs(1)));
-        assert_eq!(watched.stopped, [program.canonicalize().unwrap()]);
+        let [stopped] = &watched.stopped[..] else { panic!("{watched:?}") };
+        assert_eq!(stopped.program, program.canonicalize().unwrap());
+        assert!(stopped.running.contains("hangs-0123 3600"), "{stopped:?}");
         assert!(watched.left.is_empty(), "{watched:?}");
     }
 

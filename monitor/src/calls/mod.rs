@@ -78,9 +78,8 @@ pub fn calls_while(
             reading.take(place, &feed.spaces()[place], heard);
         }
         match polled {
-            Ok(0) if !goes_on(true) => break,
-            Ok(0) => {}
-            Ok(_) if !goes_on(false) => break,
+            // A batch that is not full ends what was there when the feed looked for events.
+            Ok(count) if !goes_on(count < POLL_ITEMS) => break,
             Ok(_) => {}
             Err(error) if reading.notes.iter().any(|note| *note == error.to_string()) => break,
             Err(error) => reading.notes.push(error.to_string()),

@@ -181,7 +181,8 @@ pub fn sequences(feed: &mut impl Feed) -> Result<Vec<Sequence>, Error> {
                 count(&mut classes, root);
             }
         }
-        if polled == 0 {
+        // A batch that is not full ends what was there when reading began; a live process goes on meanwhile.
+        if polled < super::POLL_ITEMS {
             break;
         }
     }

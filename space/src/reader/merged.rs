@@ -63,8 +63,12 @@ impl Merged {
         for (source, space) in sources.iter_mut().zip(&self.spaces).filter(|(source, _)| source.is_copy) {
             source.clock = space.info().map_or(source.clock, |info| info.clock);
         }
-        for source in &mut *sources {
-            source.stream.look_if_empty(&mut problem);
+        // As long as some space has items, the others are not looked at again: a poll would otherwise find more and more
+        // items of spaces that are written faster than they are read.
+        if sources.iter().all(|source| source.stream.next_time().is_none()) {
+            for source in &mut *sources {
+                source.stream.look_if_empty(&mut problem);
+            }
         }
         let is_one_clock = is_one_clock(sources);
         let mut taken = 0;

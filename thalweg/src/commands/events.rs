@@ -108,6 +108,9 @@ pub(crate) fn main(arguments: Arguments, terminal: Terminal) -> Result<(), Failu
             taken += 1;
             printer.item(place, process, item);
         });
+        // A poll that is not full ends what was there when it looked; a live run goes on meanwhile. After an error
+        // there may be more to read.
+        let is_all = polled.as_ref().map_or(taken == 0, |count| *count < POLL_ITEMS);
         problems.report(polled.err().filter(|_| !events.is_gone()));
         if let Some(failure) = printer.failure.take() {
             return Err(failure);
@@ -119,8 +122,8 @@ pub(crate) fn main(arguments: Arguments, terminal: Terminal) -> Result<(), Failu
         if printer.left == 0 {
             break;
         }
-        if taken < POLL_ITEMS {
-            if taken == 0 && (!arguments.follow || ending) {
+        if is_all {
+            if !arguments.follow || (taken == 0 && ending) {
                 break;
             }
             ending = !alive;

@@ -33,7 +33,8 @@ pub fn log(path: &Path) -> Result<Vec<Decision>, Error> {
             decisions.extend(decision(&event, seconds(event.time)));
         }
     };
-    while feed.poll(PART, &mut take)? > 0 {}
+    // A part that is not full ends what was there when reading began; the run goes on meanwhile.
+    while feed.poll(PART, &mut take)? == PART {}
     Ok(decisions)
 }
 

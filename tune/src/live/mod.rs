@@ -40,6 +40,8 @@ pub use window::{Progress, StreamIn, TaskIn, Window, WorkerIn};
 
 /// The name under which a tuner changes settings.
 pub const TOOL: &str = "thalweg tune";
+/// The setting that says how much a run shows of itself.
+const MODE: &str = "monitor.mode";
 /// The least and the greatest length of a window.
 const WINDOW: Duration = Duration::from_millis(150);
 const WINDOW_MAX: Duration = Duration::from_secs(3);
@@ -54,6 +56,8 @@ const QUIET: usize = 3;
 const UNNOTED_MAX: usize = 64;
 /// Where dispatches take this time on average, single ones may take as long as `exec.steal_after_us` says.
 const LONG_CALL_S: f64 = 100e-6;
+/// The longest time that a run may take from its space to its first task.
+const STARTS_MAX: Duration = Duration::from_secs(2);
 /// The interval at which `stop` is called.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
@@ -140,8 +144,7 @@ pub fn tune(
     report: &mut dyn FnMut(&TuneProgress<'_>),
 ) -> Result<Tuned, Untuned> {
     let reader = SpaceReader::open(path)?.called(TOOL);
-    let settings = reader.settings()?;
-    check(&reader, &settings)?;
+    let settings = settings_of_begun(&reader, stop)?;
     let rules = Rules::read(&options.packs, &settings).map_err(|bad| Untuned::Refused(bad.to_string()))?;
     // A tuner that only advises does not have to hold the lock of tuners.
     let _claim = if options.advise { None } else { Some(Claim::take(path)?) };
@@ -179,6 +182,22 @@ pub fn tune(
     tuner.run(stop, report)
 }
 
+/// The settings of a run that can be tuned. A run that is starting has a space before it has all its settings; it has all
+/// of them when its first task exists.
+fn settings_of_begun(reader: &SpaceReader, stop: &dyn Fn() -> bool) -> Result<Vec<SettingView>, Untuned> {
+    let end = Instant::now() + STARTS_MAX;
+    loop {
+        let has_tasks = !Sample::take(reader)?.tasks.is_empty();
+        let settings = reader.settings()?;
+        let is_off = settings.iter().any(|setting| setting.name == MODE && setting.value == 0);
+        let is_starting = !has_tasks && !is_off && reader.is_alive();
+        if !is_starting || stop() || Instant::now() >= end {
+            return check(reader, &settings).map(|()| settings);
+        }
+        thread::sleep(LOOK_EVERY);
+    }
+}
+
 fn check(reader: &SpaceReader, settings: &[SettingView]) -> Result<(), Untuned> {
     let path = reader.path().display();
     if !reader.is_alive() {
@@ -186,7 +205,7 @@ fn check(reader: &SpaceReader, settings: &[SettingView]) -> Result<(), Untuned> 
             "the process of {path} has ended: only a run that lives can be tuned"
         )));
     }
-    match settings.iter().find(|setting| setting.name == "monitor.mode") {
+    match settings.iter().find(|setting| setting.name == MODE) {
         None => Err(Untuned::Refused(format!(
             "{path} is no space of a network: it has no setting `monitor.mode`"
         ))),
