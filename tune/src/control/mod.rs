@@ -34,7 +34,7 @@ use std::collections::{HashMap, HashSet};
 
 use crate::action::{Action, Candidate};
 use machine::Machine;
-use regime::{Other, Regime};
+use regime::{Other, Regime, STABLE};
 
 pub(crate) use comparison::Comparison;
 pub use comparison::Gain;
@@ -223,8 +223,22 @@ pub struct Controller {
     begun: Option<f64>,
     last: f64,
     broken: usize,
+    /// The number of windows that counted, and how far the controller came with them.
+    windows: usize,
+    came: Came,
     number: u64,
     decisions: Vec<Decision>,
+}
+
+/// How far a controller came.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+enum Came {
+    #[default]
+    Measured,
+    /// The measurements were the same for long enough, so that changes could be tried.
+    Looked,
+    /// A change was tried, or advised.
+    Proposed,
 }
 
 impl Controller {
@@ -252,6 +266,8 @@ impl Controller {
             begun: None,
             last: f64::NEG_INFINITY,
             broken: 0,
+            windows: 0,
+            came: Came::default(),
             number: first,
             decisions: Vec::new(),
         }
@@ -326,12 +342,25 @@ impl Controller {
                 None => self.take_back(trial, "the tuner ended before it was clear".to_owned()),
             },
         };
-        let why = match self.machine.left_out() {
-            (0, _) => why.to_owned(),
-            (left_out, all) => format!(
-                "{why}; {left_out} of {all} windows did not count, because the machine was slower than usual"
-            ),
-        };
+        let mut why = why.to_owned();
+        match self.came {
+            Came::Proposed => {}
+            Came::Looked => {
+                let least = percent(self.policy.gain_min);
+                why += &format!("; nothing was tried, because no change promises a gain of {least}");
+            }
+            Came::Measured => {
+                let windows = self.windows;
+                why += &format!(
+                    "; nothing was tried, because {STABLE} windows in a row must measure the same before, and {windows} were measured"
+                );
+            }
+        }
+        if let (left_out @ 1.., all) = self.machine.left_out() {
+            why += &format!(
+                "; {left_out} of {all} windows did not count, because the machine was slower than usual"
+            );
+        }
         self.record(What::Ended, None, None, why);
         order
     }
@@ -362,6 +391,7 @@ impl Controller {
         }
         let Some(score) = self.goal.score(seen) else { return self.blind() };
         self.blind = 0;
+        self.windows += 1;
         let order = match self.trial.take() {
             Some(trial) => self.step_trial(trial, seen, score, propose),
             None => self.step_observing(seen, score, propose),
@@ -434,7 +464,9 @@ impl Controller {
         if !self.regime.is_stable() || !self.may_cost() {
             return Order::Wait;
         }
+        self.came = self.came.max(Came::Looked);
         let Some(candidate) = self.best(propose()) else { return Order::Wait };
+        self.came = Came::Proposed;
         if self.is_advising {
             self.fail(&candidate.action.key());
             self.record(What::Advised, Some(&candidate), None, candidate.why.clone());

@@ -678,3 +678,21 @@ proptest! {
         prop_assert!(outcome.part > 0.9, "{:.3}", outcome.part);
     }
 }
+
+#[test]
+fn the_log_says_why_nothing_was_tried() {
+    let last = |windows: usize, proposals: &[Candidate]| {
+        let mut controller = Controller::new(Goal::Throughput, Vec::new(), Policy::default(), 0);
+        for n in 0..windows {
+            let seen = Seen { rate: 1e4, ..Seen::nothing((n + 1) as f64 * WINDOW, WINDOW) };
+            controller.step(&seen, || proposals.to_vec());
+        }
+        controller.end("the test ends", false);
+        controller.take_decisions().pop().expect("the end is recorded").why
+    };
+    let why = last(2, &[hopeful()]);
+    assert!(why.ends_with("3 windows in a row must measure the same before, and 2 were measured"), "{why}");
+    let why = last(9, &[]);
+    assert!(why.ends_with("no change promises a gain of +2.0 %"), "{why}");
+    assert_eq!(last(9, &[hopeful()]), "the test ends");
+}

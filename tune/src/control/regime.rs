@@ -7,7 +7,7 @@
 //! max(20 %, 6 s)`. Therefore a step of 30 % is seen within two or three windows, and noise is not.
 
 /// The number of windows after which a regime counts as stable.
-const STABLE: usize = 3;
+pub(super) const STABLE: usize = 3;
 /// The least change of the mean that counts as a change.
 const DELTA: f64 = 0.01;
 /// The least threshold of the sums, above which the regime has changed.
