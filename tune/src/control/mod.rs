@@ -693,16 +693,29 @@ impl Controller {
         // As long as the new values have lost nothing on average, further pairs cost nothing.
         let most = if gain.mean >= gain_min { 3 * pairs_max } else { pairs_max };
         if gain.pairs >= most {
+            if self.may_stay(&trial, gain) {
+                return self.keep(trial, gain);
+            }
             return self.take_back(trial, "whether it gains is not clear".to_owned());
         }
         if gain.pairs >= pairs_max
             && let Some(other) = self.better_than(&trial, gain.mean, propose())
         {
+            if self.may_stay(&trial, gain) {
+                return self.keep(trial, gain);
+            }
             let why = format!("whether it gains is not clear, and {other} promises more");
             return self.take_back(trial, why);
         }
         // The present values stay in force for the first window of the next pair.
         Order::Wait.with(|| self.trial = Some(trial))
+    }
+
+    /// Whether the new values may stay when their trial has to end: surely they gain something, and most likely something
+    /// worth while.
+    fn may_stay(&self, trial: &Trial, gain: Gain) -> bool {
+        let is_likely = trial.scores.likely_least().is_some_and(|least| least > self.policy.gain_min);
+        gain.least > 0.0 && is_likely && !self.slows(trial)
     }
 
     /// The candidate that promises more than the trial has gained on average so far, if there is one.

@@ -147,6 +147,22 @@ fn a_gain_within_the_noise_is_found_by_a_longer_trial() {
     assert!(found >= 70, "{found} of 100");
 }
 
+/// A trial that has to end decides by what is known by then: a gain of 8 % may be surely a gain and not surely one of 2 %.
+/// Trials that gave such values up found 118 of 200.
+#[test]
+fn a_long_trial_ends_with_the_value_that_is_surely_better() {
+    let kept = |better: f64| {
+        let found = (0..200).filter(|&seed| {
+            let mut plant = Plant::new(vec![1000.0, better], 0.15, seed);
+            run(&mut plant, Vec::new(), 100, honest);
+            plant.value == 1
+        });
+        found.count()
+    };
+    let (better, equal, worse) = (kept(1080.0), kept(1000.0), kept(950.0));
+    assert!(better >= 130 && equal <= 15 && worse <= 1, "{better}, {equal}, {worse} of 200");
+}
+
 /// When the tuner ends during a trial, a value that is surely better stays, though by less than is asked of a
 /// change before the end.
 #[test]

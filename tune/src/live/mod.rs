@@ -47,6 +47,8 @@ const WINDOW: Duration = Duration::from_millis(150);
 const WINDOW_MAX: Duration = Duration::from_secs(3);
 /// The greatest length of a window in which nothing is tried.
 const IDLE_MAX: Duration = Duration::from_secs(1);
+/// The tuner may use what its budget allows for this time in advance, because there is most to find at first.
+const CREDIT: Duration = Duration::from_secs(20);
 /// The number of messages that a window should contain.
 const MESSAGES: f64 = 200.0;
 /// The number of windows after moves of tasks that are not compared, because the tasks first have to arrive.
@@ -58,6 +60,8 @@ const UNNOTED_MAX: usize = 64;
 const LONG_CALL_S: f64 = 100e-6;
 /// The longest time that a run may take from its space to its first task.
 const STARTS_MAX: Duration = Duration::from_secs(2);
+/// A run counts as fed, or as not fed, at most twice this number of windows longer than it is.
+const FED_MAX: i32 = 200;
 /// The interval at which `stop` is called.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
@@ -72,7 +76,8 @@ pub struct Options {
     pub policy: Policy,
     /// Whether the tuner only reports what it would try.
     pub advise: bool,
-    /// The part of one processor that the tuner may use while it tries nothing.
+    /// The part of one processor that the tuner may use while it tries nothing, on average; what it may use in 20 s it
+    /// may use in advance.
     pub budget: f64,
     /// How long to tune; `None`: until the run ends.
     pub lasts: Option<Duration>,
@@ -243,7 +248,7 @@ struct Tuner<'r> {
     /// move the tasks back.
     former: Vec<(u64, u64)>,
     yardstick: Yardstick,
-    /// In how many more windows sources waited for their input than in which they did not.
+    /// In how many more windows sources waited for their input than in which they did not, at most [`FED_MAX`].
     fed: i32,
     machine: f64,
     /// The progress per second in the last window without a trial.
@@ -338,14 +343,14 @@ impl Tuner<'_> {
         }
     }
 
-    /// The length of the next window: short during a trial, otherwise long enough for the tuner to stay
+    /// The length of the next window: short at first and during a trial, otherwise long enough for the tuner to stay
     /// within its budget.
     fn next_length(&self, length: Duration, used: f64, begun: Instant) -> Duration {
         let base = self.base();
         if self.controller.trial().is_some() {
             return base;
         }
-        if used > self.options.budget * begun.elapsed().as_secs_f64() {
+        if used > self.options.budget * (begun.elapsed() + CREDIT).as_secs_f64() {
             return (length * 3 / 2).clamp(base, IDLE_MAX.max(base));
         }
         base
@@ -383,7 +388,7 @@ impl Tuner<'_> {
         let profile = window.profile();
         let shift = shift(&std::mem::replace(&mut self.profile, profile), &self.profile);
         // The sources of a run that is fed at some rate may have no time to wait when it is slow.
-        self.fed += if window.is_fed() { 1 } else { -1 };
+        self.fed = (self.fed + if window.is_fed() { 1 } else { -1 }).clamp(-FED_MAX, FED_MAX);
         let mut seen = window.seen(begun.elapsed().as_secs_f64(), progress, shift, self.fed > 0);
         // Where the kernel does not report what the host took, that is not a number, and `max` returns the other one.
         seen.missing = window.stolen.max(0.0) + self.yardstick.take();
