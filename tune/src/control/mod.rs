@@ -172,8 +172,7 @@ struct Watch {
 const WATCHED: usize = 3;
 const WATCHED_LOSS: f64 = 0.05;
 
-/// The fraction of [`Policy::rest`] after which an action is tried again if a change of the run interrupted its trial,
-/// or if another action was kept after its trial.
+/// The fraction of [`Policy::rest`] after which an action is tried again if a change of the run interrupted its trial.
 const SOON: f64 = 0.1;
 
 /// If a change that is kept gains at least this part, actions that failed before it may gain something beside it.
@@ -753,7 +752,7 @@ impl Controller {
         self.failures.remove(&action.key());
         self.interrupted.remove(&action.key());
         if gain.mean >= RETRIED_GAIN {
-            self.retry_soon();
+            self.retry();
         }
         // A move in the other direction is a move, too.
         let inverse = action.inverse();
@@ -807,11 +806,10 @@ impl Controller {
         *trust = (*trust + 0.3 * (came - *trust)).clamp(0.1, 1.5);
     }
 
-    /// Lets actions that failed be tried again soon; if they fail again, they rest for longer than before.
-    fn retry_soon(&mut self) {
-        let soon = self.last + SOON * self.policy.rest;
+    /// Lets actions that failed be tried again at once; if they fail again, they rest for longer than before.
+    fn retry(&mut self) {
         for failure in self.failures.values_mut().filter(|failure| failure.is_of_trial) {
-            failure.until = failure.until.min(soon);
+            failure.until = failure.until.min(self.last);
         }
     }
 
