@@ -55,7 +55,9 @@ pub trait Feed: Send {
     fn look(&mut self) -> Result<(), Error>;
 
     /// Hands at most `limit` items to `take`, each with the index of its space in [`Feed::spaces`]; returns
-    /// their number. 0 means that no items remain now. The order is that of [`EventStream::poll`].
+    /// their number. 0 means that no items remain now, and fewer than `limit` that all were handed over that were there
+    /// when the feed last looked for events; a live process may have written more since. The order is that of
+    /// [`EventStream::poll`].
     ///
     /// # Errors
     /// Fails when files are damaged, after everything that could be read was handed over.

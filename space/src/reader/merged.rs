@@ -53,8 +53,8 @@ impl Merged {
         &self.spaces
     }
 
-    /// Hands at most `limit` items to `take`, each with the index of its space; returns their number. 0 means
-    /// that no items remain now. The order is that of [`EventStream::poll`].
+    /// Hands at most `limit` items to `take`, each with the index of its space; returns their number: 0 and fewer than
+    /// `limit` mean the same as for [`Feed::poll`](super::Feed::poll). The order is that of [`EventStream::poll`].
     ///
     /// # Errors
     /// Fails when files are damaged, after everything that could be read was handed over.

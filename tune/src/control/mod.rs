@@ -368,8 +368,7 @@ impl Controller {
     fn gain_at_end(&self, trial: &Trial, is_run_over: bool) -> Option<Gain> {
         let gain = trial.scores.gain()?;
         let is_sure = gain.pairs >= self.policy.pairs_min && gain.least > 0.0;
-        let is_likely = trial.scores.likely_least().is_some_and(|least| least > self.policy.gain_min);
-        ((is_sure || is_run_over && is_likely) && !self.slows(trial)).then_some(gain)
+        ((is_sure || is_run_over && self.is_likely(trial)) && !self.slows(trial)).then_some(gain)
     }
 
     /// Records that tuning began.
@@ -691,30 +690,29 @@ impl Controller {
         }
         // As long as the new values have lost nothing on average, further pairs cost nothing.
         let most = if gain.mean >= gain_min { 3 * pairs_max } else { pairs_max };
-        if gain.pairs >= most {
-            if self.may_stay(&trial, gain) {
-                return self.keep(trial, gain);
-            }
-            return self.take_back(trial, "whether it gains is not clear".to_owned());
-        }
-        if gain.pairs >= pairs_max
-            && let Some(other) = self.better_than(&trial, gain.mean, propose())
-        {
-            if self.may_stay(&trial, gain) {
-                return self.keep(trial, gain);
-            }
-            let why = format!("whether it gains is not clear, and {other} promises more");
-            return self.take_back(trial, why);
+        let over = if gain.pairs >= most {
+            Some("whether it gains is not clear".to_owned())
+        } else if gain.pairs >= pairs_max {
+            let better = self.better_than(&trial, gain.mean, propose());
+            better.map(|other| format!("whether it gains is not clear, and {other} promises more"))
+        } else {
+            None
+        };
+        // A trial that has to end keeps values that surely gain something, and most likely something worth while.
+        if let Some(why) = over {
+            return if gain.least > 0.0 && self.is_likely(&trial) && !slower {
+                self.keep(trial, gain)
+            } else {
+                self.take_back(trial, why)
+            };
         }
         // The present values stay in force for the first window of the next pair.
         Order::Wait.with(|| self.trial = Some(trial))
     }
 
-    /// Whether the new values may stay when their trial has to end: surely they gain something, and most likely something
-    /// worth while.
-    fn may_stay(&self, trial: &Trial, gain: Gain) -> bool {
-        let is_likely = trial.scores.likely_least().is_some_and(|least| least > self.policy.gain_min);
-        gain.least > 0.0 && is_likely && !self.slows(trial)
+    /// Whether the new values most likely gain something worth while.
+    fn is_likely(&self, trial: &Trial) -> bool {
+        trial.scores.likely_least().is_some_and(|least| least > self.policy.gain_min)
     }
 
     /// The candidate that promises more than the trial has gained on average so far, if there is one.
