@@ -2,8 +2,9 @@
 //! certainty.
 //!
 //! Each pair of windows gives one sample `d_k`, the logarithm of the ratio of scores. The gain is `exp(mean
-//! d) − 1`. The bounds of the gain are those of Student's t on `n − 1` degrees of freedom, one-sided at 99 %,
-//! because they are checked after each pair. That a gain is too small needs less certainty, 85 %: a change that
+//! d) − 1`. The bounds of the gain are those of Student's t, one-sided at 99 %, because they are checked after each pair.
+//! Three pairs say little about their own scatter. What the windows before the trial scattered by is known, and counts
+//! beside them as a number of further degrees of freedom, with the pooled variance of both. That a gain is too small needs less certainty, 85 %: a change that
 //! was given up wrongly is tried again later, and a change for the worse costs flow as long as it is tried.
 
 /// Student's t, one-sided 99 %, for 1 to 10 degrees of freedom.
@@ -14,12 +15,21 @@ const T85: [f64; 10] = [1.963, 1.386, 1.250, 1.190, 1.156, 1.134, 1.119, 1.108, 
 /// certain.
 const SCATTER_MIN: f64 = 0.002;
 
+/// By what pairs of windows with the same settings scatter, and the number of degrees of freedom with which this is known.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Scatter {
+    pub(crate) deviation: f64,
+    pub(crate) freedom: f64,
+}
+
 /// The pairs of windows so far.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Comparison {
     ratios: Vec<f64>,
     /// The sum of the logarithms of the scores of the first way.
     firsts: f64,
+    /// What was known before the first pair.
+    before: Scatter,
 }
 
 /// The gain of the second way as a fraction of the first, with its bounds.
@@ -36,6 +46,11 @@ pub struct Gain {
 }
 
 impl Comparison {
+    /// A comparison without pairs, of a run whose pairs are known to scatter.
+    pub(crate) fn of_scatter(before: Scatter) -> Comparison {
+        Comparison { before, ..Comparison::default() }
+    }
+
     /// Adds a pair of scores, both positive.
     pub(crate) fn add(&mut self, first: f64, second: f64) {
         self.ratios.push((second / first).ln());
@@ -80,10 +95,13 @@ impl Comparison {
     /// By how much the mean may be wrong, by a table of Student's t; `None` for fewer than two pairs.
     fn half_width(&self, table: &[f64; 10]) -> Option<f64> {
         let n = self.ratios.len();
-        let t = table[n.checked_sub(2)?.min(table.len() - 1)];
+        let own = n.checked_sub(1).filter(|own| *own > 0)? as f64;
         let mean = self.mean()?;
+        let Scatter { deviation, freedom } = self.before;
+        let t = table[((own + freedom) as usize).clamp(1, table.len()) - 1];
         let squares: f64 = self.ratios.iter().map(|ratio| (ratio - mean).powi(2)).sum();
-        let scatter = (squares / (n - 1) as f64).sqrt().max(SCATTER_MIN);
+        let pooled = (squares + freedom * deviation.powi(2)) / (own + freedom);
+        let scatter = pooled.sqrt().max(SCATTER_MIN);
         Some(t * scatter / (n as f64).sqrt())
     }
 }

@@ -29,12 +29,14 @@ mod machine;
 mod plants;
 mod regime;
 mod seen;
+mod speed;
 
 use std::collections::{HashMap, HashSet};
 
 use crate::action::{Action, Candidate};
 use machine::Machine;
 use regime::{Other, Regime, STABLE};
+use speed::Speed;
 
 pub(crate) use comparison::Comparison;
 pub use comparison::Gain;
@@ -136,7 +138,7 @@ const SHIFTS_MAX: usize = 8;
 /// that the new values let in is still done.
 const LINGERS_MAX: usize = 4;
 
-/// What a run has to do: messages a second, and the processor time of each, in seconds.
+/// What a run has to do: messages a second, and the processor time of each, in seconds at the usual speed.
 #[derive(Clone, Copy, Debug)]
 struct Load {
     rate: f64,
@@ -149,7 +151,8 @@ const SAME_WORK: f64 = 1.1;
 
 impl Load {
     fn of(seen: &Seen) -> Load {
-        Load { rate: seen.rate, each: seen.processors / seen.rate }
+        let speed = if seen.speed.is_finite() { seen.speed } else { 1.0 };
+        Load { rate: seen.rate, each: speed * seen.processors / seen.rate }
     }
 
     fn is_about(self, other: Load) -> bool {
@@ -199,6 +202,7 @@ pub struct Controller {
     policy: Policy,
     is_advising: bool,
     machine: Machine,
+    speed: Speed,
     regime: Regime,
     /// Counts the regimes.
     era: u64,
@@ -249,6 +253,7 @@ impl Controller {
             policy,
             is_advising: false,
             machine: Machine::default(),
+            speed: Speed::default(),
             regime: Regime::default(),
             era: 0,
             load: None,
@@ -388,6 +393,7 @@ impl Controller {
             return Order::Wait;
         }
         let Some(score) = self.goal.score(seen) else { return self.blind() };
+        let score = self.speed.level(score, seen.speed, self.settling == 0);
         self.blind = 0;
         self.windows += 1;
         let order = match self.trial.take() {
@@ -396,6 +402,7 @@ impl Controller {
         };
         if order != Order::Wait {
             self.settling = self.policy.settle;
+            self.speed.restart();
         }
         order
     }
@@ -472,7 +479,7 @@ impl Controller {
         }
         self.record(What::Tried, Some(&candidate), None, candidate.why.clone());
         let action = candidate.action.clone();
-        let (scores, rates) = (Comparison::default(), Comparison::default());
+        let (scores, rates) = (Comparison::of_scatter(self.regime.of_pairs()), Comparison::default());
         // The window that was just measured, before the change, is the first half of the first pair.
         let half = Some((score, seen.rate));
         let (broken_before, is_on) = (broken, true);

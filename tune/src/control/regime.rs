@@ -6,12 +6,20 @@
 //! sum for changes downwards. If a sum exceeds `λ` the regime has changed, where `δ = max(1 %, s/2)` and `λ =
 //! max(20 %, 6 s)`. Therefore a step of 30 % is seen within two or three windows, and noise is not.
 
+use super::comparison::Scatter;
+
 /// The number of windows after which a regime counts as stable.
 pub(super) const STABLE: usize = 3;
 /// The least change of the mean that counts as a change.
 const DELTA: f64 = 0.01;
 /// The least threshold of the sums, above which the regime has changed.
 const LAMBDA: f64 = 0.2;
+/// The scatter is the mean of so many steps.
+const STEPS: f64 = 16.0;
+/// The standard deviation of a step, divided by its mean size, where scores scatter normally (`√(π/2)`).
+const DEVIATION: f64 = 1.2533;
+/// A step shares a score with the next one, so it counts as so many degrees of freedom.
+const FREEDOM: f64 = 0.5;
 /// A greater loss is never taken for chance.
 const LOSS_MAX: f64 = 0.6;
 /// If at least this fraction of the work moves to other components, the regime has changed, whatever the
@@ -38,7 +46,9 @@ pub(super) struct Regime {
     count: usize,
     mean: f64,
     last: f64,
+    /// The mean size of a step from one score to the next, and the number of steps of which it is the mean.
     scatter: f64,
+    steps: usize,
     up: f64,
     down: f64,
 }
@@ -49,19 +59,20 @@ impl Regime {
     pub(super) fn take(&mut self, score: f64, shift: f64) -> Option<Other> {
         let x = score.ln();
         if self.count == 0 {
-            *self = Regime { count: 1, mean: x, last: x, ..Regime::default() };
+            *self = Regime { count: 1, mean: x, last: x, ..self.scattering() };
             return None;
         }
         if is_other_work(shift) && self.count >= STABLE {
-            *self = Regime { count: 1, mean: x, last: x, scatter: self.scatter, ..Regime::default() };
+            *self = Regime { count: 1, mean: x, last: x, ..self.scattering() };
             return Some(Other::Work(shift));
         }
         let before = self.mean;
         let step = (x - self.last).abs();
         // A step counts towards the scatter with at most twice the scatter so far; otherwise the first large
         // step would raise the scatter so much that it would not be noticed.
-        let believed = if self.count < STABLE { step } else { step.min(2.0 * self.scatter.max(DELTA)) };
-        let weight = 1.0 / (self.count as f64).min(16.0);
+        let believed = if self.steps < STABLE { step } else { step.min(2.0 * self.scatter.max(DELTA)) };
+        self.steps += 1;
+        let weight = 1.0 / (self.steps as f64).min(STEPS);
         let delta = DELTA.max(self.scatter / 2.0);
         let lambda = LAMBDA.max(6.0 * self.scatter);
         self.up = (self.up + (x - self.mean) - delta).max(0.0);
@@ -71,7 +82,7 @@ impl Regime {
         self.mean += (x - self.mean) / (self.count as f64).min(64.0);
         self.last = x;
         if self.up.max(self.down) > lambda && self.count > STABLE {
-            *self = Regime { count: 1, mean: x, last: x, scatter: self.scatter, ..Regime::default() };
+            *self = Regime { count: 1, mean: x, last: x, ..self.scattering() };
             return Some(Other::Score((x - before).exp()));
         }
         None
@@ -102,9 +113,20 @@ impl Regime {
         (score.ln() - self.mean) * (other.ln() - self.mean) > 0.0
     }
 
+    /// By what pairs of windows with the same settings scatter.
+    pub(super) fn of_pairs(&self) -> Scatter {
+        let freedom = FREEDOM * (self.steps as f64).min(STEPS);
+        Scatter { deviation: DEVIATION * self.scatter, freedom }
+    }
+
+    /// A regime without scores, in a run of which the scatter is known.
+    fn scattering(&self) -> Regime {
+        Regime { scatter: self.scatter, steps: self.steps, ..Regime::default() }
+    }
+
     /// Restarts the statistics in the same regime, because the tuner's own change moved the mean.
     pub(super) fn restart(&mut self) {
-        *self = Regime { scatter: self.scatter, ..Regime::default() };
+        *self = self.scattering();
     }
 }
 

@@ -15,6 +15,8 @@ pub struct Seen {
     /// Processors that were missing on average, because the host of a virtual machine took them away, or because they
     /// were slower than usual.
     pub missing: f64,
+    /// The speed of the processors, as a part of their speed when tuning began.
+    pub speed: f64,
     /// Mean time of a message in the network, in seconds.
     pub latency: f64,
     /// The time in the network that 99 of 100 messages do not exceed, in seconds.
@@ -39,6 +41,7 @@ impl Seen {
             rate: unknown,
             processors: unknown,
             missing: unknown,
+            speed: unknown,
             latency: unknown,
             p99: unknown,
             memory: unknown,

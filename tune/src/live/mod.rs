@@ -64,6 +64,9 @@ const STARTS_MAX: Duration = Duration::from_secs(2);
 const FED_MAX: i32 = 200;
 /// The interval at which `stop` is called.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
+/// How often the machine's speed is measured in a window, and the shortest interval.
+const MEASURED: u32 = 15;
+const MEASURED_EVERY: Duration = Duration::from_millis(10);
 
 /// The options of tuning a run.
 #[derive(Clone, Debug)]
@@ -326,6 +329,7 @@ impl Tuner<'_> {
         stop: &dyn Fn() -> bool,
     ) -> Result<Option<&'static str>, Untuned> {
         let end = Instant::now() + length;
+        let every = (length / MEASURED).clamp(MEASURED_EVERY, LOOK_EVERY);
         loop {
             if stop() {
                 return Ok(Some("it was asked to"));
@@ -337,7 +341,7 @@ impl Tuner<'_> {
             if left.is_zero() {
                 return Ok(if self.has_ended()? { Some("the run ended") } else { None });
             }
-            thread::sleep(left.min(LOOK_EVERY));
+            thread::sleep(left.min(every));
             self.yardstick.look();
             self.messages.iter_mut().for_each(Messages::look);
         }
@@ -391,7 +395,9 @@ impl Tuner<'_> {
         self.fed = (self.fed + if window.is_fed() { 1 } else { -1 }).clamp(-FED_MAX, FED_MAX);
         let mut seen = window.seen(begun.elapsed().as_secs_f64(), progress, shift, self.fed > 0);
         // Where the kernel does not report what the host took, that is not a number, and `max` returns the other one.
-        seen.missing = window.stolen.max(0.0) + self.yardstick.take();
+        let machine = self.yardstick.take();
+        seen.missing = window.stolen.max(0.0) + machine.missing;
+        seen.speed = machine.speed;
         if let Some(messages) = &mut self.messages {
             seen = messages.add(seen)?;
         }

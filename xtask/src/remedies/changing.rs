@@ -4,7 +4,8 @@
 //! Each run has four boxes in series on two workers. In the first run the records change, so that the first
 //! box is slow in one phase and the last box in the next. In the second run another process computes in every
 //! second phase. In the third run the reader of the output is slow in every second phase. The flow is
-//! measured at the run's output, by the reader, and thus without the monitors that the tuner uses.
+//! measured at the run's output, by the reader, and thus without the monitors that the tuner uses. It is what it would be at
+//! one speed of the machine, unless the reader is slow.
 
 use std::fs;
 use std::io::Read;
@@ -17,6 +18,7 @@ use serde_json::Value;
 
 use super::bench;
 use super::network::{BoxPlan, Case, How, Net};
+use super::stalls::Watched;
 use super::trial::{Bench, Others, Recorded, Size};
 use crate::process;
 use crate::tuned::start_tuner;
@@ -80,11 +82,11 @@ impl Series {
     }
 
     /// The flow in the second half of a phase, and the time from the phase's begin until the flow is as high
-    /// for a second.
-    fn settled(&self, from: f64, to: f64) -> (f64, Option<f64>) {
+    /// for a second. `speed` is the speed of the machine between two times, by which the flow is divided.
+    fn settled(&self, from: f64, to: f64, speed: &dyn Fn(f64, f64) -> f64) -> (f64, Option<f64>) {
         let bins = ((to - from) / BIN_S) as usize;
-        let rates: Vec<f64> =
-            (0..bins).map(|n| from + n as f64 * BIN_S).map(|at| self.rate(at, at + BIN_S)).collect();
+        let rate = |at: f64| self.rate(at, at + BIN_S) / speed(at, at + BIN_S);
+        let rates: Vec<f64> = (0..bins).map(|n| rate(from + n as f64 * BIN_S)).collect();
         let mut later = rates[bins / 2..].to_vec();
         later.sort_by(f64::total_cmp);
         let Some(&median) = later.get(later.len() / 2) else { return (f64::NAN, None) };
@@ -196,7 +198,7 @@ fn run(bench: &Bench, change: Change, is_tuned: bool) -> Result<Ran> {
     let mut command = bench.command(&case, size, "in.jsonl");
     command.args(["--mapper", "contiguous", "--monitor", Recorded::Metrics.word(), "--space"]).arg(&space);
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
-    let begun = Instant::now();
+    let (begun, machine) = (Instant::now(), Watched::begin());
     let mut child = command.spawn().context("could not start thalweg")?;
     let pipe = child.stdout.take().context("standard output is piped")?;
     let series = Arc::new(Mutex::new(Series::default()));
@@ -214,6 +216,7 @@ fn run(bench: &Bench, change: Change, is_tuned: bool) -> Result<Ran> {
         offset = begun.elapsed().as_secs_f64();
     }
     let ends = follow(&mut child, begun, change, &series);
+    let machine = machine.end();
     let steps = if is_tuned { steps(bench, &space, offset) } else { Ok(Vec::new()) };
     let used = tuner.as_ref().and_then(|tuner| processor_s(tuner.id())).unwrap_or(f64::NAN);
     let used = used / (begun.elapsed().as_secs_f64() - offset);
@@ -225,8 +228,13 @@ fn run(bench: &Bench, change: Change, is_tuned: bool) -> Result<Ran> {
     }
     let series = series.lock().unwrap_or_else(PoisonError::into_inner);
     let ends = ends?;
-    let phases = ends.windows(2).map(|ends| {
-        let (flow, settled_after) = series.settled(ends[0], ends[1]);
+    let at = |seconds: f64| begun + Duration::from_secs_f64(seconds);
+    let phases = ends.windows(2).enumerate().map(|(n, ends)| {
+        // A slow reader takes as many records from a slower machine.
+        let is_by_reader = change == Change::Reader && n % 2 == 1;
+        let speed =
+            |from, to| if is_by_reader { 1.0 } else { machine.speed_between(at(from), at(to)) };
+        let (flow, settled_after) = series.settled(ends[0], ends[1], &speed);
         Phase { from: ends[0], to: ends[1], flow, settled_after }
     });
     Ok(Ran { phases: phases.collect(), steps: steps?, tuner: used })
@@ -331,8 +339,11 @@ mod tests {
         let count = |n: u64| if n <= 20 { 10 * n } else { 200 + 20 * (n - 20) };
         let series = Series((0..=100).map(|n| (n as f64 / 10.0, count(n))).collect());
         assert!((series.rate(0.0, 1.0) - 100.0).abs() < 1e-6);
-        let (flow, after) = series.settled(0.0, 10.0);
+        let (flow, after) = series.settled(0.0, 10.0, &|_, _| 1.0);
         assert!((flow - 200.0).abs() < 1e-6 && after == Some(2.0), "{flow} {after:?}");
+        // If the machine has half of its speed in these two seconds, nothing changes.
+        let (flow, after) = series.settled(0.0, 10.0, &|from, _| if from < 2.0 { 0.5 } else { 1.0 });
+        assert!((flow - 200.0).abs() < 1e-6 && after == Some(0.0), "{flow} {after:?}");
         assert_eq!(series.time(200), Some(2.0));
         assert_eq!(series.time(5000), None);
     }

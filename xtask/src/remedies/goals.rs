@@ -339,7 +339,7 @@ fn run(bench: &Bench, (case, size): (&Case, Size), beside: Beside<'_>, aim: Aim)
     let machine = Watched::begin();
     let times = flow(&mut child, &case.records(size.records), rate);
     let status = waited(&mut child, PATIENCE)?;
-    let stalls = machine.end();
+    let stalls = machine.end().stalls;
     let held = held.map(|held| held.mean(&stalls));
     // The tuner is waited for afterwards, so its time does not count here.
     let spent = process::children_s()? - before;

@@ -19,6 +19,9 @@ const SLOW: f64 = 1.4;
 /// Times that are no farther apart than this are one.
 const APART: Duration = Duration::from_millis(50);
 
+/// A look: when it was, the time of the work, and what the host took since the look before.
+type Look = (Instant, Duration, Duration);
+
 /// The times during which the machine was slow, and those in which records that became late are still worked on.
 #[derive(Debug, Default)]
 pub(super) struct Stalls(pub(super) Vec<(Instant, Instant)>);
@@ -28,8 +31,7 @@ impl Stalls {
         self.0.iter().any(|(from, to)| (*from..=*to).contains(&at))
     }
 
-    /// From looks: when each was, the time of the work, and what the host took since the look before.
-    fn of_looks(looks: &[(Instant, Duration, Duration)]) -> Stalls {
+    fn of_looks(looks: &[Look]) -> Stalls {
         let mut sorted: Vec<Duration> = looks.iter().map(|look| look.1).collect();
         sorted.sort();
         let Some(middle) = sorted.get(sorted.len() / 2) else { return Stalls::default() };
@@ -52,9 +54,50 @@ impl Stalls {
     }
 }
 
+/// The time that the work takes at the speed in which [`Machine::speed`] is given.
+const USUAL: Duration = Duration::from_micros(10);
+
+/// What was seen of the machine during a run.
+#[derive(Debug, Default)]
+pub(super) struct Machine {
+    pub(super) stalls: Stalls,
+    looks: Vec<Look>,
+}
+
+impl Machine {
+    fn of_looks(looks: Vec<Look>) -> Machine {
+        Machine { stalls: Stalls::of_looks(&looks), looks }
+    }
+
+    /// The mean speed of a processor, in pieces of work per [`USUAL`]: what a run took, multiplied by this, is what it
+    /// would have taken if the machine had always had the same speed.
+    pub(super) fn speed(&self) -> f64 {
+        speed_of(&self.looks)
+    }
+
+    /// The mean speed between two moments.
+    pub(super) fn speed_between(&self, from: Instant, to: Instant) -> f64 {
+        let first = self.looks.partition_point(|(at, ..)| *at < from);
+        let last = self.looks.partition_point(|(at, ..)| *at <= to);
+        speed_of(&self.looks[first.min(last)..last])
+    }
+}
+
+/// The mean speed by looks; 1 if there are fewer than two.
+fn speed_of(looks: &[Look]) -> f64 {
+    let (mut took, mut done) = (0.0, 0.0);
+    for pair in looks.windows(2) {
+        let [(before, ..), (at, of_work, taken)] = [pair[0], pair[1]];
+        let span = at - before;
+        took += span.as_secs_f64();
+        done += span.saturating_sub(taken).as_secs_f64() * USUAL.as_secs_f64() / of_work.as_secs_f64();
+    }
+    if took > 0.0 { done / took } else { 1.0 }
+}
+
 /// A thread that looks at the machine.
 pub(super) struct Watched {
-    thread: thread::JoinHandle<Stalls>,
+    thread: thread::JoinHandle<Machine>,
     has_ended: Arc<AtomicBool>,
 }
 
@@ -72,12 +115,12 @@ impl Watched {
                 looks.push((Instant::now(), took, now.saturating_sub(before)));
                 before = now;
             }
-            Stalls::of_looks(&looks)
+            Machine::of_looks(looks)
         });
         Watched { thread, has_ended }
     }
 
-    pub(super) fn end(self) -> Stalls {
+    pub(super) fn end(self) -> Machine {
         self.has_ended.store(true, Ordering::Relaxed);
         self.thread.join().unwrap_or_default()
     }
@@ -103,6 +146,21 @@ fn taken() -> Duration {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_speed_is_that_of_the_work_and_of_the_time_in_which_there_was_a_processor() {
+        let begun = Instant::now();
+        let at = |ms: u64| begun + Duration::from_millis(ms);
+        let look = |n: u64| {
+            let took = Duration::from_micros(if n <= 100 { 10 } else { 20 });
+            (at(10 * n), took, Duration::from_millis(if n == 150 { 10 } else { 0 }))
+        };
+        let machine = Machine::of_looks((0..=200).map(look).collect());
+        assert!((machine.speed() - (1.0 + 0.99 * 0.5) / 2.0).abs() < 1e-9, "{}", machine.speed());
+        assert!((machine.speed_between(at(0), at(500)) - 1.0).abs() < 1e-9);
+        assert!((machine.speed_between(at(1600), at(1900)) - 0.5).abs() < 1e-9);
+        assert!((machine.speed_between(at(3000), at(4000)) - 1.0).abs() < 1e-9, "there nothing is known");
+    }
 
     #[test]
     fn slow_times_and_what_became_late_in_them_are_held() {

@@ -21,6 +21,7 @@ use super::goals::{self, Aim};
 use super::journal::Journal;
 use super::network::{BoxPlan, Case, How, Net};
 use super::remedy::{Places, Remedy, remedies};
+use super::stalls::Watched;
 use super::trial::{Bench, Recorded, Size};
 use super::{Planted, bench, size_of};
 use crate::process;
@@ -38,11 +39,14 @@ pub(super) const SHORT_S: f64 = 0.25;
 const ROUNDS: usize = 3;
 /// How many of the best ways are compared in longer runs, how long these last, and how many there are of each. The
 /// best of many ways is partly the best by chance, so the runs by which the best way is chosen are not compared with
-/// the saved settings: that way and the saved settings run again, in so many pairs.
+/// the saved settings: that way and the saved settings run again, in pairs.
 const COMPARED: usize = 3;
 const COMPARED_S: f64 = 1.2;
 const SELECTING: usize = 2;
+/// The least and the greatest number of pairs, and the standard error of their mean ratio with which they are enough.
 const PAIRS: usize = 5;
+const PAIRS_MAX: usize = 16;
+const ERROR: f64 = 0.015;
 /// The name of the initial settings among the ways.
 pub(super) const START: &str = "as it starts";
 /// The first seed of networks for tuners; networks for verdicts have smaller seeds.
@@ -239,17 +243,23 @@ fn measure(bench: &Bench, journal: &mut Journal, seed: u64, start: &Start) -> Re
         |seconds: f64, most| Size { records: ((size.rate * seconds) as u64).clamp(200, most), ..size };
     let (shorter, long) = (lasting(UNTOUCHED_S, 2_500_000), lasting(TUNED_S, 5_000_000));
     let (shorter_records, long_records) = (shorter.records as f64, long.records as f64);
-    let untouched =
-        journal.measured(seed, "untouched", || Ok(json!(run(bench, case, shorter, Beside::Nobody)?)))?;
+    let untouched = |journal: &mut Journal, name: &str| {
+        journal.measured(seed, name, || Ok(json!(run(bench, case, shorter, Beside::Nobody)?)))
+    };
+    let before = untouched(journal, "untouched")?;
     let saved = bench.folder.join("tuned.settings");
     let tuned = journal.measured(seed, "tuned", || {
         let seconds = run(bench, case, long, Beside::Tuner(&saved))?;
         let log = std::fs::read_to_string(saved.with_extension("log"))?;
         Ok(json!({ "seconds": seconds, "settings": std::fs::read_to_string(&saved)?, "log": log }))
     })?;
-    let (Some(untouched), Some(seconds)) = (untouched.as_f64(), tuned["seconds"].as_f64()) else {
+    let after = untouched(journal, "untouched afterwards")?;
+    let (Some(before), Some(after), Some(seconds)) =
+        (before.as_f64(), after.as_f64(), tuned["seconds"].as_f64())
+    else {
         return Ok(None);
     };
+    let untouched = f64::midpoint(before, after);
     let settings = tuned["settings"].as_str().unwrap_or_default();
     std::fs::write(&saved, settings)?;
     let mut ways: Vec<(String, Case)> =
@@ -311,7 +321,10 @@ fn paired(
     ways: [(&Case, Size, Beside<'_>); 2],
 ) -> Result<f64> {
     let mut ratios = Vec::new();
-    for pair in 0..PAIRS {
+    for pair in 0..PAIRS_MAX {
+        if ratios.len() >= PAIRS && error_of(&ratios) <= ERROR {
+            break;
+        }
         let mut took = [f64::NAN; 2];
         for turn in 0..2 {
             let which = (pair + turn) % 2;
@@ -320,10 +333,17 @@ fn paired(
             let found = journal.measured(seed, &name, || Ok(json!(run(bench, case, size, beside)?)))?;
             took[which] = found.as_f64().unwrap_or(f64::NAN);
         }
-        ratios.push(took[0] / took[1]);
+        ratios.extend(Some(took[0] / took[1]).filter(|ratio| ratio.is_finite()));
     }
-    ratios.retain(|ratio| ratio.is_finite());
     Ok(if ratios.is_empty() { f64::NAN } else { super::median(&mut ratios) })
+}
+
+/// The standard error of the mean logarithm of ratios.
+fn error_of(ratios: &[f64]) -> f64 {
+    let count = ratios.len() as f64;
+    let mean = ratios.iter().map(|ratio| ratio.ln()).sum::<f64>() / count;
+    let squares: f64 = ratios.iter().map(|ratio| (ratio.ln() - mean).powi(2)).sum();
+    (squares / (count - 1.0) / count).sqrt()
 }
 
 /// The time of the last change that was kept, from a tuner's log: `    3.2 s  #5   kept        …`.
@@ -342,7 +362,7 @@ pub(super) enum Beside<'a> {
     Settings(&'a std::path::Path),
 }
 
-/// The seconds that a run takes.
+/// The seconds that a run takes, at the usual speed of the machine.
 pub(super) fn run(bench: &Bench, case: &Case, size: Size, beside: Beside<'_>) -> Result<f64> {
     let space = bench.folder.join("space");
     if space.exists() {
@@ -364,7 +384,9 @@ pub(super) fn run(bench: &Bench, case: &Case, size: Size, beside: Beside<'_>) ->
         ),
         _ => None,
     };
+    let machine = Watched::begin();
     let stderr = super::trial::stderr_of(&mut child, PATIENCE);
+    let speed = machine.end().speed();
     if let Some(mut tuner) = tuner {
         let status = tuner.wait()?;
         if !status.success() {
@@ -372,7 +394,8 @@ pub(super) fn run(bench: &Bench, case: &Case, size: Size, beside: Beside<'_>) ->
         }
     }
     let stderr = stderr?;
-    super::trial::seconds(&stderr).with_context(|| format!("thalweg said: {}", stderr.trim()))
+    let seconds = super::trial::seconds(&stderr).with_context(|| format!("thalweg said: {}", stderr.trim()))?;
+    Ok(seconds * speed)
 }
 
 #[cfg(test)]
