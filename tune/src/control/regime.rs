@@ -3,7 +3,7 @@
 //!
 //! The test uses the logarithms `x_k` of the scores, with their mean `m` so far and their scatter `s` from
 //! one to the next. The test sums `u_k = max(0, u_{k-1} + (x_k − m) − δ)` for changes upwards, and a mirrored
-//! sum for changes downwards. If a sum exceeds `λ` the regime has changed, where `δ = max(1 %, s/2)` and `λ =
+//! sum for changes downwards. If a sum exceeds `λ` the regime has changed, where `δ = max(3 %, s/2)` and `λ =
 //! max(20 %, 6 s)`. Therefore a step of 30 % is seen within two or three windows, and noise is not.
 
 use super::comparison::Scatter;
@@ -11,7 +11,7 @@ use super::comparison::Scatter;
 /// The number of windows after which a regime counts as stable.
 pub(super) const STABLE: usize = 3;
 /// The least change of the mean that counts as a change.
-const DELTA: f64 = 0.01;
+const DELTA: f64 = 0.03;
 /// The least threshold of the sums, above which the regime has changed.
 const LAMBDA: f64 = 0.2;
 /// The scatter is the mean of so many steps.

@@ -49,6 +49,16 @@ enum Change {
     Reader,
 }
 
+impl Change {
+    fn word(self) -> &'static str {
+        match self {
+            Change::Costs => "costs",
+            Change::Process => "process",
+            Change::Reader => "reader",
+        }
+    }
+}
+
 const CHANGES: [(Change, &str, [&str; 2]); 3] = [
     (Change::Costs, "costs of boxes", ["the first box is slow", "the last box is slow"]),
     (Change::Process, "another process", ["nobody else computes", "another process computes"]),
@@ -153,6 +163,7 @@ pub(crate) fn changing() -> Result<()> {
     }
     fs::remove_dir_all(&bench.folder)?;
     println!();
+    println!("what the tuner did: {}/*.log", folder.display());
     println!("the tuner used of one processor, trials included: {}", used.join(", "));
     Ok(())
 }
@@ -225,6 +236,8 @@ fn run(bench: &Bench, change: Change, is_tuned: bool) -> Result<Ran> {
     let _ = reading.join();
     if let Some(mut tuner) = tuner {
         tuner.wait()?;
+        let log = process::target_dir().join(format!("tuned/{}.log", change.word()));
+        fs::copy(bench.folder.join("tuned.log"), log)?;
     }
     let series = series.lock().unwrap_or_else(PoisonError::into_inner);
     let ends = ends?;

@@ -10,6 +10,7 @@
 //!
 //! A machine may be several times as slow for a tenth of a second, which makes the mean latency in a run of a second ten
 //! times as long as in another. What was measured meanwhile, and until the records that became late are done, does not count.
+//! Latencies and processor times are those at one speed of the machine, as if all of them were computed time.
 //!
 //! Runs of the same way differ, so the best of several ways is partly the best by chance. The best way is therefore
 //! chosen in one half of the further runs and compared in the other half, and the other way round.
@@ -339,8 +340,8 @@ fn run(bench: &Bench, (case, size): (&Case, Size), beside: Beside<'_>, aim: Aim)
     let machine = Watched::begin();
     let times = flow(&mut child, &case.records(size.records), rate);
     let status = waited(&mut child, PATIENCE)?;
-    let stalls = machine.end().stalls;
-    let held = held.map(|held| held.mean(&stalls));
+    let machine = machine.end();
+    let held = held.map(|held| held.mean(&machine.stalls));
     // The tuner is waited for afterwards, so its time does not count here.
     let spent = process::children_s()? - before;
     if let Some(mut tuner) = tuner {
@@ -354,8 +355,11 @@ fn run(bench: &Bench, (case, size): (&Case, Size), beside: Beside<'_>, aim: Aim)
         bail!("{count} of {} records came out", size.records);
     }
     let measure = match aim {
-        Aim::Processor => 1e6 * spent / count as f64,
-        Aim::Latency => undisturbed(&records, &stalls).context("the machine was slow nearly all the time")?,
+        Aim::Processor => machine.speed() * 1e6 * spent / count as f64,
+        Aim::Latency => {
+            let latency = undisturbed(&records, &machine.stalls);
+            machine.speed_without_stalls() * latency.context("the machine was slow nearly all the time")?
+        }
         Aim::Memory => 1.0 + held.flatten().context("the messages in streams could not be counted")?,
     };
     Ok(Scored { measure, rate: count as f64 / seconds })

@@ -75,6 +75,17 @@ impl Machine {
         speed_of(&self.looks)
     }
 
+    /// The mean speed outside the stalls.
+    pub(super) fn speed_without_stalls(&self) -> f64 {
+        let steady: Vec<f64> = self
+            .looks
+            .iter()
+            .filter(|(at, ..)| !self.stalls.hold(*at))
+            .map(|(_, took, _)| USUAL.as_secs_f64() / took.as_secs_f64())
+            .collect();
+        if steady.is_empty() { 1.0 } else { steady.iter().sum::<f64>() / steady.len() as f64 }
+    }
+
     /// The mean speed between two moments.
     pub(super) fn speed_between(&self, from: Instant, to: Instant) -> f64 {
         let first = self.looks.partition_point(|(at, ..)| *at < from);
@@ -157,6 +168,7 @@ mod tests {
         };
         let machine = Machine::of_looks((0..=200).map(look).collect());
         assert!((machine.speed() - (1.0 + 0.99 * 0.5) / 2.0).abs() < 1e-9, "{}", machine.speed());
+        assert!((machine.speed_without_stalls() - 1.0).abs() < 1e-9, "{}", machine.speed_without_stalls());
         assert!((machine.speed_between(at(0), at(500)) - 1.0).abs() < 1e-9);
         assert!((machine.speed_between(at(1600), at(1900)) - 0.5).abs() < 1e-9);
         assert!((machine.speed_between(at(3000), at(4000)) - 1.0).abs() < 1e-9, "there nothing is known");
