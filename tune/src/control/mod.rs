@@ -11,10 +11,10 @@
 //! ```
 //!
 //! **Bounds.** The cost of trials is counted as the part of the flow that was missing while the new values
-//! were in force; a trial begins only while that cost is below half a second and 1 % of the time so far
+//! were in force; a trial begins only while that cost is below 0.3 s and 1 % of the time so far
 //! ([`Policy`]). If the goal is not throughput, the part by which its measure was worse counts as well, such as a
 //! latency that is twice as long for a second as a second. One trial costs at most its own time, so the flow over a whole run is at least `1 − 1 % −
-//! (0.5 s + one trial) / time` of what it would have been without the tuner, provided that the former value
+//! (0.3 s + one trial) / time` of what it would have been without the tuner, provided that the former value
 //! brings back the former rate (a run with hysteresis may stay slower than it was). The inverse of a kept
 //! action counts as failed, so two values never alternate. Mappings have many values, so only the mapping
 //! before counts as failed, and the next one may be better still. If the goal is not throughput, another score while
@@ -82,7 +82,7 @@ impl Default for Policy {
             harm: 0.3,
             rest: 10.0,
             rest_max: 3600.0,
-            cost: 0.5,
+            cost: 0.3,
             cost_share: 0.01,
             blind_max: 3,
         }
@@ -356,7 +356,7 @@ impl Controller {
             Came::Measured => {
                 let windows = self.windows;
                 why += &format!(
-                    "; nothing was tried, because {STABLE} windows in a row must measure the same before, and {windows} were measured"
+                    "; nothing was tried, because {STABLE} windows in a row must measure the same before (windows measured: {windows})"
                 );
             }
         }

@@ -350,14 +350,11 @@ impl Tuner<'_> {
     /// The length of the next window: short at first and during a trial, otherwise long enough for the tuner to stay
     /// within its budget.
     fn next_length(&self, length: Duration, used: f64, begun: Instant) -> Duration {
-        let base = self.base();
-        if self.controller.trial().is_some() {
-            return base;
+        let (base, budget) = (self.base(), self.options.budget);
+        match self.controller.trial() {
+            Some(_) => base,
+            None => idle_length(length, base, used - budget * (begun.elapsed() + CREDIT).as_secs_f64()),
         }
-        if used > self.options.budget * (begun.elapsed() + CREDIT).as_secs_f64() {
-            return (length * 3 / 2).clamp(base, IDLE_MAX.max(base));
-        }
-        base
     }
 
     /// The length of a window that contains enough messages.
@@ -609,4 +606,34 @@ fn worker_of(task: u64) -> String {
 fn guards_text(guards: &[Guard]) -> String {
     let guards: Vec<String> = guards.iter().map(Guard::to_string).collect();
     if guards.is_empty() { String::new() } else { format!(", as long as {}", guards.join(", ")) }
+}
+
+/// The length of the next window while nothing is tried, after a window that was `length` long: longer if the tuner has
+/// used `too_much` seconds more than its budget allows.
+fn idle_length(length: Duration, base: Duration, too_much: f64) -> Duration {
+    if too_much > 0.0 { (length * 3 / 2).clamp(base, IDLE_MAX.max(base)) } else { base }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A window costs 10 ms of processor time, so windows of 150 ms use 6.7 % of a processor.
+    #[test]
+    fn a_budget_is_used_in_advance_and_then_kept() {
+        let used_by = |seconds: f64| {
+            let (mut at, mut used, mut length) = (0.0, 0.0, WINDOW);
+            while at < seconds {
+                at += length.as_secs_f64();
+                used += 0.01;
+                length = idle_length(length, WINDOW, used - 0.01 * (at + CREDIT.as_secs_f64()));
+            }
+            used
+        };
+        // What 20 s allow is used within the first 5 s, and in a minute no more than 80 s allow.
+        assert!(used_by(5.0) > 0.2, "{}", used_by(5.0));
+        assert!((0.75..=0.85).contains(&used_by(60.0)), "{}", used_by(60.0));
+        assert_eq!(idle_length(IDLE_MAX, WINDOW, 1.0), IDLE_MAX);
+        assert_eq!(idle_length(WINDOW_MAX, WINDOW_MAX, 1.0), WINDOW_MAX);
+    }
 }

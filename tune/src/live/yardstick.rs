@@ -70,7 +70,10 @@ impl Yardstick {
         let looks = std::mem::take(&mut self.looks).max(1) as f64;
         let mean = |sum: &mut f64| std::mem::take(sum) / looks;
         let (missing, speed) = (mean(&mut self.missing), mean(&mut self.speeds));
-        Look { missing, speed: if speed > 0.0 { self.first.map_or(f64::NAN, |first| first * speed) } else { f64::NAN } }
+        Look {
+            missing,
+            speed: if speed > 0.0 { self.first.map_or(f64::NAN, |first| first * speed) } else { f64::NAN },
+        }
     }
 }
 

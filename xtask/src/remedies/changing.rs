@@ -245,8 +245,7 @@ fn run(bench: &Bench, change: Change, is_tuned: bool) -> Result<Ran> {
     let phases = ends.windows(2).enumerate().map(|(n, ends)| {
         // A slow reader takes as many records from a slower machine.
         let is_by_reader = change == Change::Reader && n % 2 == 1;
-        let speed =
-            |from, to| if is_by_reader { 1.0 } else { machine.speed_between(at(from), at(to)) };
+        let speed = |from, to| if is_by_reader { 1.0 } else { machine.speed_between(at(from), at(to)) };
         let (flow, settled_after) = series.settled(ends[0], ends[1], &speed);
         Phase { from: ends[0], to: ends[1], flow, settled_after }
     });

@@ -394,7 +394,8 @@ pub(super) fn run(bench: &Bench, case: &Case, size: Size, beside: Beside<'_>) ->
         }
     }
     let stderr = stderr?;
-    let seconds = super::trial::seconds(&stderr).with_context(|| format!("thalweg said: {}", stderr.trim()))?;
+    let seconds =
+        super::trial::seconds(&stderr).with_context(|| format!("thalweg said: {}", stderr.trim()))?;
     Ok(seconds * speed)
 }
 
