@@ -28,7 +28,7 @@ usage: cargo xtask bench tune [NAME…] [--scale X] [--rounds N]
   --rivals    instead: networks on a wrong mapping beside stealing, a mapping by hand and oneTBB's flow graph (three
               minutes)
   --drawn N   instead: so many random networks that start with wrong settings, beside every single remedy
-              among settings and mappings; half a minute each, with another goal three minutes;
+              among settings and mappings; a minute and a half each, with another goal three;
               a measurement that was ended goes on
   --from N    the number of the first of these networks (default 0)
   --goal G    the tuner's goal for these networks, at half of the rate that they could have (default: throughput)

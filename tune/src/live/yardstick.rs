@@ -22,8 +22,10 @@ const KNOWN_AFTER: usize = 8;
 #[derive(Clone, Debug, Default)]
 pub(super) struct Yardstick {
     times: VecDeque<f64>,
-    /// The usual time when it was known first.
+    /// The usual time, which is computed after each [`KNOWN_AFTER`] looks, and what it was when it was known first.
+    usual: Option<f64>,
     first: Option<f64>,
+    noted: usize,
     missing: f64,
     /// The sum of the speeds, in pieces of work a second.
     speeds: f64,
@@ -47,7 +49,7 @@ impl Yardstick {
     }
 
     fn note(&mut self, took: f64) {
-        if let Some(usual) = self.usual().filter(|usual| took > SLOW * usual) {
+        if let Some(usual) = self.usual.filter(|usual| took > SLOW * usual) {
             self.missing += 1.0 - usual / took;
         }
         self.looks += 1;
@@ -56,13 +58,17 @@ impl Yardstick {
         if self.times.len() > USUAL_OF {
             self.times.pop_front();
         }
-        self.first = self.first.or_else(|| self.usual());
+        self.noted += 1;
+        if self.noted.is_multiple_of(KNOWN_AFTER) {
+            self.usual = Some(self.median());
+            self.first = self.first.or(self.usual);
+        }
     }
 
-    fn usual(&self) -> Option<f64> {
+    fn median(&self) -> f64 {
         let mut times: Vec<f64> = self.times.iter().copied().collect();
         times.sort_by(f64::total_cmp);
-        (times.len() >= KNOWN_AFTER).then(|| times[times.len() / 2])
+        times[times.len() / 2]
     }
 
     /// What was seen since the last call.
@@ -119,6 +125,6 @@ mod tests {
     fn the_work_takes_time() {
         let mut yardstick = Yardstick::default();
         (0..KNOWN_AFTER).for_each(|_| yardstick.look());
-        assert!(yardstick.usual().is_some_and(|usual| usual > 1e-6), "{yardstick:?}");
+        assert!(yardstick.usual.is_some_and(|usual| usual > 1e-6), "{yardstick:?}");
     }
 }

@@ -1,8 +1,8 @@
 //! `cargo xtask bench tune --drawn N`: random networks that start with wrong settings, run with and without a
 //! tuner, and with each remedy that changes a setting or the mapping.
 //!
-//! For each network the following is measured: a run of some seconds with its initial settings, such a run
-//! with `thalweg tune` beside it (which saves the kept changes), and then, by turns, short runs with the
+//! For each network the following is measured: a run of some seconds with its initial settings, a longer one
+//! with `thalweg tune` beside it (which saves the kept changes), another one without, and then, by turns, short runs with the
 //! initial settings, with each remedy, and with all planted faults removed. The best ways of the short runs,
 //! the initial settings and the saved ones then take turns in longer runs, in which the time before a network
 //! is unfolded and evenly filled does not count much: a tuner judges settings after that time, too. All
