@@ -3,8 +3,9 @@
 //!
 //! Each pair of windows gives one sample `d_k`, the logarithm of the ratio of scores. The gain is `exp(mean
 //! d) − 1`. The bounds of the gain are those of Student's t, one-sided at 99 %, because they are checked after each pair.
-//! Three pairs say little about their own scatter. What the windows before the trial scattered by is known, and counts
-//! beside them as a number of further degrees of freedom, with the pooled variance of both. That a gain is too small needs less certainty, 85 %: a change that
+//! Three pairs say little about their own scatter. The scatter of the windows before the trial is known, and counts
+//! beside theirs as a number of further degrees of freedom, with the pooled variance of both. A gain that is too small
+//! needs less certainty, 85 %: a change that
 //! was given up wrongly is tried again later, and a change for the worse costs flow as long as it is tried.
 
 /// Student's t, one-sided 99 %, for 1 to 10 degrees of freedom.
@@ -46,7 +47,7 @@ pub struct Gain {
 }
 
 impl Comparison {
-    /// A comparison without pairs, of a run whose pairs are known to scatter.
+    /// A comparison without pairs, of a run with pairs that scatter in a known way.
     pub(crate) fn of_scatter(before: Scatter) -> Comparison {
         Comparison { before, ..Comparison::default() }
     }

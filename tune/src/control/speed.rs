@@ -1,7 +1,7 @@
 //! Takes out of a score what the speed of the machine did to it.
 //!
 //! The processors of a virtual machine may work 10 % faster in one window than in the next. The score of a run that
-//! computes all the time changes as much, and that of a run whose input comes slowly does not. Therefore the speed is a
+//! computes all the time changes as much, and that of a run with slow input does not. Therefore the speed is a
 //! control variate (Lavenberg and Welch, Management Science 27, 1981): how much of it shows in the score is the slope
 //! of the logarithms, `b = Σ dx · dv / Σ dv²`, where `dx` and `dv` are the differences of score and speed between windows
 //! that follow each other and have the same settings. The score without it is `x − b · (v − mean v)`.
@@ -89,7 +89,7 @@ mod tests {
     fn what_the_speed_does_is_taken_out_and_nothing_else_is_put_in() {
         let (raw, level) = scatters(1.0, 0.02);
         assert!(raw > 0.05 && level < 0.012, "{raw} {level}");
-        // The score of a run whose input comes slowly does not depend on the speed.
+        // The score of a run with slow input does not depend on the speed.
         let (raw, level) = scatters(0.0, 0.02);
         assert!(raw < 0.0065 && level < 1.3 * raw, "{raw} {level}");
         let (raw, level) = scatters(0.5, 0.02);

@@ -34,7 +34,7 @@ use super::remedy::{Places, Remedy, remedies};
 use super::stalls::{Stalls, Watched};
 use super::trial::{Bench, Recorded, Size, waited};
 use super::tuned::{Beside, START, Start, is_tunable, settled};
-use super::{process, size_of};
+use super::{process, scatter, size_of};
 use crate::tuned::{NOTHING, settings_text, start_tuner};
 
 /// The rate of the source, as a part of the rate that the network has with its initial settings.
@@ -197,7 +197,8 @@ pub(super) fn measure(
         Ok(json!({ "scored": value(scored)?, "settings": settings, "log": log }))
     })?;
     (UNTOUCHED / 2..UNTOUCHED).try_for_each(|_| measure_untouched(journal))?;
-    let scatter = scatter(&untouched);
+    let measures: Vec<f64> = untouched.iter().map(|run| run.measure).collect();
+    let scatter = scatter(&measures);
     let (Some(untouched), Some(whole)) = (mean(&untouched), scored(&tuned["scored"])) else {
         return Ok(None);
     };
@@ -253,14 +254,6 @@ fn best<'w>(ways: &'w [(String, Case)], short: &BTreeMap<&str, Vec<f64>>) -> Vec
     best.truncate(COMPARED);
     best.extend(ways.iter().filter(|(way, _)| way == START));
     best
-}
-
-/// The variance of the logarithms of the runs' measures; 0 of a single run.
-fn scatter(runs: &[Scored]) -> f64 {
-    let logarithms: Vec<f64> = runs.iter().map(|run| run.measure.ln()).collect();
-    let mean = logarithms.iter().sum::<f64>() / logarithms.len().max(1) as f64;
-    let squares: f64 = logarithms.iter().map(|x| (x - mean).powi(2)).sum();
-    squares / (logarithms.len().max(2) - 1) as f64
 }
 
 /// The mean of runs.
@@ -481,9 +474,8 @@ mod tests {
 
     #[test]
     fn runs_scatter_by_the_ratios_of_their_measures() {
-        let run = |measure| Scored { measure, rate: 1.0 };
-        assert!((scatter(&[run(100.0), run(110.0)]) - 1.1_f64.ln().powi(2) / 2.0).abs() < 1e-12);
-        assert_eq!(scatter(&[run(100.0)]), 0.0);
+        assert!((scatter(&[100.0, 110.0]) - 1.1_f64.ln().powi(2) / 2.0).abs() < 1e-12);
+        assert_eq!(scatter(&[100.0]), 0.0);
     }
 
     #[test]

@@ -422,6 +422,13 @@ fn is_disturbed(journal: &Journal, seed: u64, word: &str, all: &[Remedy]) -> boo
     took.is_some_and(|took| took.ln() - noise(journal, seed, all).middle > DISTURBED.ln())
 }
 
+/// The variance of the logarithms of measurements; 0 of a single one.
+fn scatter(measured: &[f64]) -> f64 {
+    let mean = measured.iter().map(|value| value.ln()).sum::<f64>() / measured.len().max(1) as f64;
+    let squares: f64 = measured.iter().map(|value| (value.ln() - mean).powi(2)).sum();
+    squares / (measured.len().max(2) - 1) as f64
+}
+
 fn median(values: &mut [f64]) -> f64 {
     values.sort_by(f64::total_cmp);
     let count = values.len();

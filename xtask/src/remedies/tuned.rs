@@ -23,7 +23,7 @@ use super::network::{BoxPlan, Case, How, Net};
 use super::remedy::{Places, Remedy, remedies};
 use super::stalls::Watched;
 use super::trial::{Bench, Recorded, Size};
-use super::{Planted, bench, size_of};
+use super::{Planted, bench, scatter, size_of};
 use crate::process;
 use crate::tuned::{NOTHING, settings_text, start_tuner};
 
@@ -322,7 +322,7 @@ fn paired(
 ) -> Result<f64> {
     let mut ratios = Vec::new();
     for pair in 0..PAIRS_MAX {
-        if ratios.len() >= PAIRS && error_of(&ratios) <= ERROR {
+        if ratios.len() >= PAIRS && (scatter(&ratios) / ratios.len() as f64).sqrt() <= ERROR {
             break;
         }
         let mut took = [f64::NAN; 2];
@@ -336,14 +336,6 @@ fn paired(
         ratios.extend(Some(took[0] / took[1]).filter(|ratio| ratio.is_finite()));
     }
     Ok(if ratios.is_empty() { f64::NAN } else { super::median(&mut ratios) })
-}
-
-/// The standard error of the mean logarithm of ratios.
-fn error_of(ratios: &[f64]) -> f64 {
-    let count = ratios.len() as f64;
-    let mean = ratios.iter().map(|ratio| ratio.ln()).sum::<f64>() / count;
-    let squares: f64 = ratios.iter().map(|ratio| (ratio.ln() - mean).powi(2)).sum();
-    (squares / (count - 1.0) / count).sqrt()
 }
 
 /// The time of the last change that was kept, from a tuner's log: `    3.2 s  #5   kept        …`.
