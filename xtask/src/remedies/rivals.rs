@@ -12,7 +12,7 @@ use anyhow::{Context, Result, bail};
 
 use super::network::{BoxPlan, Case, How, Net};
 use super::trial::{Bench, Size};
-use super::tuned::{Beside, run};
+use super::tuned::{Beside, wall};
 use super::{bench, median};
 use crate::process;
 use crate::tuned::settings_text;
@@ -112,7 +112,7 @@ impl Line {
         let rate = bench.size(&start, 0.3)?.rate;
         let saved = bench.folder.join("tuned.settings");
         let long = size(TUNED_S, rate);
-        let tuned = long.records as f64 / run(bench, &start, long, Beside::Tuner(&saved))?;
+        let tuned = long.records as f64 / wall(bench, &start, long, Beside::Tuner(&saved))?;
         let short = size(SECONDS, rate);
         let ways = [
             (&start, Beside::Nobody),
@@ -123,7 +123,7 @@ impl Line {
         let mut rates = vec![Vec::new(); ways.len() + 2];
         for _ in 0..ROUNDS {
             for (rates, (case, beside)) in rates.iter_mut().zip(ways) {
-                rates.push(short.records as f64 / run(bench, case, short, beside)?);
+                rates.push(short.records as f64 / wall(bench, case, short, beside)?);
             }
             let [took, alone] = self.as_graph(graph, short.records)?;
             rates[ways.len()].push(short.records as f64 / took);

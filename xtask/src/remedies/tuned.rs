@@ -355,7 +355,18 @@ pub(super) enum Beside<'a> {
 }
 
 /// The seconds that a run takes, at the usual speed of the machine.
-pub(super) fn run(bench: &Bench, case: &Case, size: Size, beside: Beside<'_>) -> Result<f64> {
+fn run(bench: &Bench, case: &Case, size: Size, beside: Beside<'_>) -> Result<f64> {
+    let (seconds, speed) = timed(bench, case, size, beside)?;
+    Ok(seconds * speed)
+}
+
+/// The seconds that a run takes on the machine as it is.
+pub(super) fn wall(bench: &Bench, case: &Case, size: Size, beside: Beside<'_>) -> Result<f64> {
+    Ok(timed(bench, case, size, beside)?.0)
+}
+
+/// The seconds that a run takes, and the mean speed of the machine meanwhile.
+fn timed(bench: &Bench, case: &Case, size: Size, beside: Beside<'_>) -> Result<(f64, f64)> {
     let space = bench.folder.join("space");
     if space.exists() {
         std::fs::remove_dir_all(&space)?;
@@ -388,7 +399,7 @@ pub(super) fn run(bench: &Bench, case: &Case, size: Size, beside: Beside<'_>) ->
     let stderr = stderr?;
     let seconds =
         super::trial::seconds(&stderr).with_context(|| format!("thalweg said: {}", stderr.trim()))?;
-    Ok(seconds * speed)
+    Ok((seconds, speed))
 }
 
 #[cfg(test)]
