@@ -87,7 +87,7 @@ pub use affinity::{barrier_everywhere, register_barrier};
 pub use error::Error;
 pub use runtime::blocking::Blocking;
 pub use runtime::inputs::Inputs;
-pub use runtime::moves::{Move, TaskMover};
+pub use runtime::moves::{Former, Move, TaskMover};
 pub use runtime::parking::Workers;
 pub use runtime::ports::{DeepSize, In, Out, StreamSpec};
 pub use runtime::{Runtime, Summary};

@@ -43,6 +43,8 @@ pub enum RunCommand {
         task: u64,
         /// The new place.
         to: Placement,
+        /// Whether the run itself must not move the task later.
+        stays: bool,
     },
 }
 
@@ -60,8 +62,9 @@ impl RunCommand {
             RunCommand::Resume => of_run("resume"),
             RunCommand::Drain => of_run("drain"),
             RunCommand::Stop => of_run("stop"),
-            RunCommand::Move { task, to } => {
-                Command::new(format!("task {task}"), "move").with(to.to_string())
+            RunCommand::Move { task, to, stays } => {
+                let command = Command::new(format!("task {task}"), "move").with(to.to_string());
+                if *stays { command } else { command.with(FREELY) }
             }
         }
     }
@@ -84,11 +87,16 @@ impl RunCommand {
             ("resume", _) => RunCommand::Resume,
             ("drain", _) => RunCommand::Drain,
             ("stop", _) => RunCommand::Stop,
-            ("move", [to]) => match command.target.strip_prefix("task ").map(str::parse) {
-                Some(Ok(task)) => RunCommand::Move { task, to: to.parse().map_err(Error::run_of)? },
+            ("move", [to, how @ ..]) => match (command.target.strip_prefix("task ").map(str::parse), how) {
+                (Some(Ok(task)), []) => {
+                    RunCommand::Move { task, to: to.parse().map_err(Error::run_of)?, stays: true }
+                }
+                (Some(Ok(task)), [how]) if how == FREELY => {
+                    RunCommand::Move { task, to: to.parse().map_err(Error::run_of)?, stays: false }
+                }
                 _ => return wrong(MOVE),
             },
-            ("move", _) => return wrong(MOVE),
+            ("move", []) => return wrong(MOVE),
             (other, _) => {
                 let known = "load, reload, move, pause, resume, drain and stop";
                 return Err(Error::run(format!("a run takes {known}, not `{other}`")));
@@ -97,7 +105,10 @@ impl RunCommand {
     }
 }
 
-const MOVE: &str = "move takes a place, as in `worker 1`, for a task, as in `task 17`";
+const MOVE: &str = "move takes a place, as in `worker 1`, for a task, as in `task 17`, and `freely` if the run may move it later";
+
+/// The argument of `move` that lets the run itself move the task later.
+const FREELY: &str = "freely";
 
 /// The path in the form in which another process finds it.
 fn absolute(path: &Path) -> String {
@@ -117,8 +128,9 @@ mod tests {
             RunCommand::Resume,
             RunCommand::Drain,
             RunCommand::Stop,
-            RunCommand::Move { task: 17, to: Placement::on_worker(1) },
-            RunCommand::Move { task: 17, to: Placement { node: Some(2), worker: Some(1) } },
+            RunCommand::Move { task: 17, to: Placement::on_worker(1), stays: true },
+            RunCommand::Move { task: 17, to: Placement::on_worker(1), stays: false },
+            RunCommand::Move { task: 17, to: Placement { node: Some(2), worker: Some(1) }, stays: true },
         ] {
             assert_eq!(RunCommand::read(&command.to_command()).unwrap(), command);
         }
@@ -126,6 +138,8 @@ mod tests {
             Command::new("task 17", "move"),
             Command::new("box a", "move").with("worker 1"),
             Command::new("task 17", "move").with("core 1"),
+            Command::new("task 17", "move").with("worker 1").with("soon"),
+            Command::new("task 17", "move").with("worker 1").with("freely").with("freely"),
             Command::new("run", "load"),
             Command::new("run", "reload").with("a").with("b"),
             Command::new("run", "jump"),

@@ -45,7 +45,7 @@ impl LiveRun {
             return Ok(Changed::Setting(self.set_for(setting, value, terms)?));
         };
         let to = Placement::on_worker(number(value, "worker")?);
-        let command = RunCommand::Move { task: number(task, "task")?, to };
+        let command = RunCommand::Move { task: number(task, "task")?, to, stays: true };
         Ok(Changed::Moved(self.command_for(&command, ANSWER_MAX, terms)?))
     }
 }

@@ -10,8 +10,29 @@ use crate::error::Error;
 pub struct SettingsFile {
     /// Settings and their values, in the order of the file.
     pub settings: Vec<(String, String)>,
-    /// The names of tasks, each with its worker.
-    pub places: Vec<(String, usize)>,
+    /// The workers of tasks.
+    pub places: Vec<TaskPlace>,
+}
+
+/// The worker of a task.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TaskPlace {
+    /// The name of the task.
+    pub task: String,
+    /// The number of the worker.
+    pub worker: usize,
+    /// Whether the task stays there (`task/NAME.worker`); otherwise the task only starts there (`task/NAME.first_worker`).
+    pub stays: bool,
+}
+
+/// The task that a setting is about, and whether the task stays on its worker.
+fn task_of(setting: &str) -> Option<(&str, bool)> {
+    let (task, what) = setting.strip_prefix("task/")?.rsplit_once('.')?;
+    match what {
+        "worker" => Some((task, true)),
+        "first_worker" => Some((task, false)),
+        _ => None,
+    }
 }
 
 impl SettingsFile {
@@ -43,11 +64,11 @@ impl SettingsFile {
                 return Err(wrong(format!("`{line}`: a setting's name, `=` and its value are needed")));
             };
             let (name, value) = (name.trim(), value.trim());
-            match name.strip_prefix("task/").and_then(|name| name.strip_suffix(".worker")) {
-                Some(task) => {
+            match task_of(name) {
+                Some((task, stays)) => {
                     let worker = value.parse();
                     let worker = worker.map_err(|_| wrong(format!("`{value}` is no number of a worker")))?;
-                    file.places.push((task.to_owned(), worker));
+                    file.places.push(TaskPlace { task: task.to_owned(), worker, stays });
                 }
                 None if name.is_empty() || value.is_empty() => {
                     return Err(wrong(format!("`{line}`: a setting's name, `=` and its value are needed")));
@@ -65,11 +86,12 @@ mod tests {
 
     #[test]
     fn a_file_of_settings_has_settings_and_workers_of_tasks() {
-        let text = "# kept\n\nexec.quantum = 256\n task/net/a[3].worker = 1\nexec.quantum_us=1ms\n";
+        let text = "# kept\n\nexec.quantum = 256\n task/net/a[3].worker = 1\ntask/net/b.c.first_worker=0\nexec.quantum_us=1ms\n";
         let file = SettingsFile::parse(text).unwrap();
         let pair = |name: &str, value: &str| (name.to_owned(), value.to_owned());
         assert_eq!(file.settings, [pair("exec.quantum", "256"), pair("exec.quantum_us", "1ms")]);
-        assert_eq!(file.places, [("net/a[3]".to_owned(), 1)]);
+        let place = |task: &str, worker, stays| TaskPlace { task: task.to_owned(), worker, stays };
+        assert_eq!(file.places, [place("net/a[3]", 1, true), place("net/b.c", 0, false)]);
     }
 
     #[test]
@@ -77,6 +99,7 @@ mod tests {
         for (text, line, why) in [
             ("a = 1\nquantum", 2, "`=`"),
             ("task/x.worker = left", 1, "no number of a worker"),
+            ("task/x.first_worker = -1", 1, "no number of a worker"),
             ("\n\n = 3", 3, "`=`"),
             ("a =", 1, "`=`"),
         ] {

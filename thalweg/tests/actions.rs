@@ -83,7 +83,7 @@ fn answer(mailbox: &mut Mailbox, mover: &TaskMover, over: &AtomicBool) {
 
 fn move_task(received: Received, mover: &TaskMover) {
     let moved = match RunCommand::read(received.command()) {
-        Ok(RunCommand::Move { task, to }) => mover
+        Ok(RunCommand::Move { task, to, .. }) => mover
             .move_task(TaskId(task), to)
             .and_then(|moving| moving.wait(Duration::from_secs(10)))
             .map_err(|error| error.to_string()),

@@ -17,6 +17,6 @@ pub use action::{Action, Candidate, Change, Knob};
 pub use control::{Controller, Decision, Gain, Goal, Guard, Judged, Order, Policy, Seen, What, percent};
 pub use knowledge::{BadPack, Rules};
 pub use live::{
-    Options, Progress, StreamIn, TOOL, TaskIn, TuneProgress, Tuned, Untuned, Window, WorkerIn, log, noted,
-    pin, pins, tune,
+    Options, Place, Progress, StreamIn, TOOL, TaskIn, TuneProgress, Tuned, Untuned, Window, WorkerIn, log,
+    noted, pin, pins, tune,
 };

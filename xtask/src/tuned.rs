@@ -313,10 +313,14 @@ pub(crate) const NOTHING: &str = "nothing";
 /// A short description of the settings that a tuner saved.
 pub(crate) fn settings_text(settings: &str) -> String {
     let lines = settings.lines().filter(|line| !line.starts_with('#') && !line.is_empty());
-    let (moves, settings): (Vec<&str>, Vec<&str>) = lines.partition(|line| line.starts_with("task/"));
+    let (tasks, settings): (Vec<&str>, Vec<&str>) = lines.partition(|line| line.starts_with("task/"));
     let mut parts: Vec<String> = settings.iter().map(|setting| format!("`{setting}`")).collect();
-    if !moves.is_empty() {
-        parts.push(format!("{} tasks moved", moves.len()));
+    let moved = tasks.iter().filter(|task| !task.contains(".first_worker")).count();
+    if moved > 0 {
+        parts.push(format!("{moved} tasks moved"));
+    }
+    if parts.is_empty() && !tasks.is_empty() {
+        parts.push("the mapping as it was".to_owned());
     }
     if parts.is_empty() { NOTHING.to_owned() } else { parts.join(", ") }
 }

@@ -27,7 +27,7 @@ use crate::ring::{Holder, NOBODY};
 use crate::shared::Shared;
 use crate::shared::letters::{Answering, Asked};
 use crate::shared::spread::Sample;
-use crate::sync::{AtomicU32, Ordering};
+use crate::sync::{AtomicBool, AtomicU32, Ordering};
 use crate::task::cell::{State, TaskCell};
 use crate::task::inbox::{Inbox, Pushed};
 use crate::task::placement::Placement;
@@ -55,11 +55,15 @@ const LOOK_FOR_END: Duration = Duration::from_millis(10);
 struct Request {
     task: TaskId,
     worker: u32,
+    /// Whether the runtime must not move the task later.
+    stays: bool,
     /// The number of letters not yet read. Each worker that reads its letter subtracts 1 (release).
     unread: AtomicU32,
     /// The worker that had the task; [`NOBODY`] if no worker had it. The worker that had the task sets the
     /// field before it subtracts 1 from `unread`.
     from: AtomicU32,
+    /// Whether the runtime could not move the task before; set together with `from`.
+    stayed: AtomicBool,
     /// The parker on which the thread that waits for the move sleeps.
     parker: Parker,
 }
@@ -80,9 +84,9 @@ impl Asked for Request {
                 // SAFETY: tasks in the list are alive, and the reference ends before the task is given away:
                 // the other worker may end and free the task at once.
                 let cell = unsafe { task.as_ref() };
-                cell.stays.set(true);
+                self.stayed.store(cell.stays.replace(self.stays), Ordering::Relaxed);
                 if let Some(replica) = cell.member_of() {
-                    thread.shared().spreading.stays(replica);
+                    thread.shared().spreading.stays(replica, self.stays);
                 }
             }
             thread.give(task, self.worker);
@@ -104,13 +108,35 @@ pub struct Move {
     request: Arc<Request>,
 }
 
+/// Where a task was before a move.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Former {
+    /// The worker's number.
+    pub worker: usize,
+    /// Whether the task had to stay there, because a user had moved it.
+    pub stayed: bool,
+}
+
 impl TaskMover {
-    /// Requests that a task is moved to another worker. The task moves between two of its dispatches, and no
+    /// Requests that a task is moved to another worker, where it stays. The task moves between two of its dispatches, and no
     /// message is lost or reordered. Tasks that were placed by name or by the user's mapper are moved, too.
     ///
     /// # Errors
     /// If there is no such node or worker, the worker takes no part now, or `to` names no worker.
     pub fn move_task(&self, task: TaskId, to: Placement) -> Result<Move, Error> {
+        self.request(task, to, true)
+    }
+
+    /// Like [`move_task`](TaskMover::move_task), but the runtime may move the task later, as it may move any task that no
+    /// user has moved, also if this task was moved by `move_task` before.
+    ///
+    /// # Errors
+    /// Those of `move_task`.
+    pub fn move_freely(&self, task: TaskId, to: Placement) -> Result<Move, Error> {
+        self.request(task, to, false)
+    }
+
+    fn request(&self, task: TaskId, to: Placement, stays: bool) -> Result<Move, Error> {
         let worker = to.here()?.ok_or_else(|| {
             Error::new("a move goes to a worker of this node: say which, as in `worker 1`".to_owned())
         })?;
@@ -118,7 +144,7 @@ impl TaskMover {
         if worker >= workers {
             return Err(Error::new(format!("no worker {worker} takes part: there are {workers}, from 0")));
         }
-        Ok(Move { mover: self.clone(), request: self.0.request_move(task, worker as u32) })
+        Ok(Move { mover: self.clone(), request: self.0.request_move(task, worker as u32, stays) })
     }
 }
 
@@ -141,14 +167,25 @@ impl Move {
     /// # Errors
     /// If no worker has the task, the runtime has ended, or a worker did not read the request within
     /// `patience`.
-    pub fn wait(mut self, patience: Duration) -> Result<usize, Error> {
+    pub fn wait(self, patience: Duration) -> Result<usize, Error> {
+        self.wait_for_former(patience).map(|former| former.worker)
+    }
+
+    /// Like [`wait`](Move::wait), but also returns whether the task had to stay where it was.
+    ///
+    /// # Errors
+    /// Those of `wait`.
+    pub fn wait_for_former(mut self, patience: Duration) -> Result<Former, Error> {
         let deadline = Instant::now() + patience;
-        let Request { task, worker, .. } = *self.request;
+        let Request { task, worker, stays, .. } = *self.request;
         for _ in 0..SEARCHES {
             self.wait_for_letters(deadline)?;
             match self.request.from.load(Ordering::Relaxed) {
-                NOBODY => self.request = self.mover.0.request_move(task, worker),
-                from => return Ok(from as usize),
+                NOBODY => self.request = self.mover.0.request_move(task, worker, stays),
+                from => {
+                    let stayed = self.request.stayed.load(Ordering::Relaxed);
+                    return Ok(Former { worker: from as usize, stayed });
+                }
             }
         }
         let TaskId(number) = task;
@@ -180,13 +217,15 @@ impl Move {
 
 impl Shared {
     /// Asks every worker whether it has the task.
-    fn request_move(&self, task: TaskId, worker: u32) -> Arc<Request> {
+    fn request_move(&self, task: TaskId, worker: u32, stays: bool) -> Arc<Request> {
         let asked = self.manned().len();
         let request = Arc::new(Request {
             task,
             worker,
+            stays,
             unread: AtomicU32::new(asked as u32),
             from: AtomicU32::new(NOBODY),
+            stayed: AtomicBool::new(false),
             parker: Parker::new(),
         });
         self.ask(asked, request.clone());

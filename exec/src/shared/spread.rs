@@ -362,9 +362,14 @@ impl Spreading {
         }
     }
 
-    /// Notes that the user moved a task of the replica, which spreading therefore moves no more.
-    pub(crate) fn stays(&self, replica: u32) {
-        self.known(replica, |known| known.rests_until = STAYS);
+    /// Notes that the user moved a task of the replica, which spreading therefore moves no more, or lets spreading move it
+    /// again.
+    pub(crate) fn stays(&self, replica: u32, stays: bool) {
+        self.known(replica, |known| match (stays, known.rests_until) {
+            (true, _) => known.rests_until = STAYS,
+            (false, STAYS) => known.rests_until = 0,
+            (false, _) => {}
+        });
     }
 
     /// A handle for the replicas of a split, none of which exists yet.

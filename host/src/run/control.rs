@@ -132,8 +132,8 @@ impl Control {
             return map_writes::answer(&self.space, received);
         }
         let command = match RunCommand::read(received.command()) {
-            Ok(RunCommand::Move { task, to }) => {
-                return answer_move(received, &runtime.mover(), task, to);
+            Ok(RunCommand::Move { task, to, stays }) => {
+                return answer_move(received, &runtime.mover(), task, to, stays);
             }
             Ok(command) => command,
             Err(error) => return received.failed(&chain(&error)),

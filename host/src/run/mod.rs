@@ -44,6 +44,7 @@ use crate::io::{Endpoint, Sink, SinkDefaults, Source, SourceDefaults};
 use crate::libraries;
 use crate::notice::{Notice, Notices};
 use crate::settings::{known, value_of};
+use crate::tuned::TaskPlace;
 use control::{Control, name_of};
 use ends::Ends;
 use folder::Folder;
@@ -96,8 +97,8 @@ pub struct Plan {
     pub options: Options,
     /// The names of settings, with their initial values.
     pub settings: Vec<(String, String)>,
-    /// The names of tasks, with the workers that they are moved to as soon as they exist.
-    pub places: Vec<(String, usize)>,
+    /// The workers that tasks are moved to as soon as they exist.
+    pub places: Vec<TaskPlace>,
     /// The other nodes that the network runs on, if there are any.
     pub elsewhere: Option<Arc<dyn Elsewhere>>,
     /// The directory of a session that the space joins; it is created if it does not exist.

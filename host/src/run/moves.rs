@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use thalweg_exec::{Placement, TaskId, TaskMover};
+use thalweg_exec::{Former, Placement, TaskId, TaskMover};
 use thalweg_space::mailbox::{Mailbox, Received};
 use thalweg_space::{Command, Space};
 
@@ -85,7 +85,7 @@ fn answer(received: Received, mover: &TaskMover, notes: &mut Notes) -> Result<()
     }
     if received.command().name == "move" {
         return match RunCommand::read(received.command()) {
-            Ok(RunCommand::Move { task, to }) => answer_move(received, mover, task, to),
+            Ok(RunCommand::Move { task, to, stays }) => answer_move(received, mover, task, to, stays),
             Ok(_) => unreachable!("it is a move"),
             Err(error) => received.failed(&chain(&error)),
         };
@@ -103,13 +103,17 @@ pub(super) fn answer_move(
     mover: &TaskMover,
     task: u64,
     to: Placement,
+    stays: bool,
 ) -> Result<(), thalweg_space::Error> {
-    let moved = mover.move_task(TaskId(task), to).and_then(|moving| moving.wait(MOVE_MAX));
-    match moved {
-        Ok(from) if to.worker == Some(from) => received.done(&format!("task {task} is on {to} already")),
-        Ok(from) => received.done_with_inverse(
-            &format!("task {task} moves from worker {from} to {to}"),
-            &RunCommand::Move { task, to: Placement::on_worker(from) }.to_command(),
+    let task_id = TaskId(task);
+    let moving = if stays { mover.move_task(task_id, to) } else { mover.move_freely(task_id, to) };
+    match moving.and_then(|moving| moving.wait_for_former(MOVE_MAX)) {
+        Ok(Former { worker, .. }) if to.worker == Some(worker) => {
+            received.done(&format!("task {task} is on {to} already"))
+        }
+        Ok(Former { worker, stayed }) => received.done_with_inverse(
+            &format!("task {task} moves from worker {worker} to {to}"),
+            &RunCommand::Move { task, to: Placement::on_worker(worker), stays: stayed }.to_command(),
         ),
         Err(error) => received.failed(&chain(&error)),
     }

@@ -12,6 +12,7 @@ use thalweg_monitor::{LiveRow, Names, live_rows, names, number_equal_names};
 use thalweg_space::reader::SpaceReader;
 
 use crate::error::Error;
+use crate::tuned::TaskPlace;
 
 /// The interval at which the list of tasks is read.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
@@ -27,9 +28,9 @@ pub(super) struct Placing {
 }
 
 impl Placing {
-    /// Starts to move the tasks with these names to these workers.
+    /// Starts to move tasks to their workers.
     pub(super) fn start(
-        places: &[(String, usize)],
+        places: &[TaskPlace],
         space: &Path,
         mover: TaskMover,
     ) -> Result<Option<Placing>, Error> {
@@ -37,7 +38,8 @@ impl Placing {
             return Ok(None);
         }
         let reader = SpaceReader::open(space).map_err(Error::usage_of)?;
-        let mut left: HashMap<String, usize> = places.iter().cloned().collect();
+        let mut left: HashMap<String, TaskPlace> =
+            places.iter().map(|place| (place.task.clone(), place.clone())).collect();
         let ended = Arc::new(AtomicBool::new(false));
         let seen = Arc::clone(&ended);
         let place = move || {
@@ -47,8 +49,9 @@ impl Placing {
                 // If the space cannot be read any more, the run is ending.
                 let Ok(found) = found(&reader, &mut known, &left) else { return };
                 for (task, name) in found {
-                    let Some(&worker) = left.get(&name) else { continue };
-                    let moving = mover.move_task(TaskId(task), Placement::on_worker(worker));
+                    let Some(&TaskPlace { worker, stays, .. }) = left.get(&name) else { continue };
+                    let (task, to) = (TaskId(task), Placement::on_worker(worker));
+                    let moving = if stays { mover.move_task(task, to) } else { mover.move_freely(task, to) };
                     // A move fails if the task has ended, or if no worker has received it yet. In the second case
                     // the next look finds it again.
                     if moving.and_then(|moving| moving.wait(MOVE_MAX)).is_ok() {
@@ -80,7 +83,7 @@ impl Drop for Placing {
 fn found(
     reader: &SpaceReader,
     known: &mut Names,
-    wanted: &HashMap<String, usize>,
+    wanted: &HashMap<String, TaskPlace>,
 ) -> Result<Vec<(u64, String)>, thalweg_space::Error> {
     let rows = live_rows(&reader.live_rows()?);
     let is_new = |row: &LiveRow| match row {

@@ -17,7 +17,7 @@ use thalweg_host::amount::time;
 use thalweg_host::{LiveRun, RunCommand, spaces};
 use thalweg_tune::library::{Order, is_session};
 use thalweg_tune::{
-    Action, Change, Decision, Goal, Guard, Knob, Options, Progress, TuneProgress, What, percent,
+    Action, Change, Decision, Goal, Guard, Knob, Options, Place, Progress, TuneProgress, What, percent,
 };
 
 use crate::Terminal;
@@ -244,7 +244,7 @@ pub(crate) struct Tuner {
 impl Tuner {
     /// Begins to tune the run with this space. Decisions are printed on standard error.
     pub(crate) fn start(how: &How, space: &Path) -> Result<Tuner, Failure> {
-        let options = how.options(1)?;
+        let options = Options { stops_with_run: true, ..how.options(1)? };
         let ended = Arc::new(AtomicBool::new(false));
         let (asked, space) = (Arc::clone(&ended), space.to_owned());
         let tune = move || {
@@ -299,9 +299,10 @@ fn decision_line(decision: &Decision) -> String {
     format!("{at}  #{number:<3} {what:<10}  {about}{expected}")
 }
 
-/// The kept changes, as a file that `thalweg run --settings` reads. If tasks were moved, the file has the workers
-/// of all tasks in `places`, because another run may place the tasks that were not moved elsewhere.
-fn settings_file(kept: &[Action], places: &[(String, u64)]) -> String {
+/// The kept changes and the workers of all tasks, as a file that `thalweg run --settings` reads: another run may place
+/// tasks that were not moved elsewhere, and begins without the moves that the run itself made. A task that the tuner did
+/// not move only starts on its worker, so that the run may move it.
+fn settings_file(kept: &[Action], places: &[Place]) -> String {
     let mut text =
         String::from("# What `thalweg tune` kept; `thalweg run --settings FILE` starts from it.\n");
     let mut last: Vec<&Change> = Vec::new();
@@ -309,15 +310,13 @@ fn settings_file(kept: &[Action], places: &[(String, u64)]) -> String {
         last.retain(|other| other.knob != change.knob);
         last.push(change);
     }
-    let (moves, settings): (Vec<&Change>, Vec<&Change>) =
-        last.into_iter().partition(|change| matches!(change.knob, Knob::Worker { .. }));
+    let settings = last.into_iter().filter(|change| matches!(change.knob, Knob::Setting(_)));
     for change in settings {
         text += &format!("{} = {}\n", change.knob.name(), change.to);
     }
-    if !moves.is_empty() {
-        for (task, worker) in places {
-            text += &format!("task/{task}.worker = {worker}\n");
-        }
+    for Place { task, worker, stays } in places {
+        let setting = if *stays { "worker" } else { "first_worker" };
+        text += &format!("task/{task}.{setting} = {worker}\n");
     }
     text
 }
@@ -479,7 +478,7 @@ fn undo(space: Option<&str>, number: u64, terminal: Terminal) -> Result<(), Fail
             Knob::Setting(name) => drop(run.set(name, &to.to_string())?),
             Knob::Worker { task, .. } => {
                 let to = Placement::on_worker(usize::try_from(*to).unwrap_or(0));
-                drop(run.command(&RunCommand::Move { task: *task, to }, ANSWER_MAX)?);
+                drop(run.command(&RunCommand::Move { task: *task, to, stays: true }, ANSWER_MAX)?);
             }
         }
     }

@@ -293,6 +293,11 @@ impl Controller {
         self.trial.as_ref().map(|trial| &trial.candidate)
     }
 
+    /// The number of the regime: another one if the run is not what it was before.
+    pub(crate) fn regime(&self) -> u64 {
+        self.era
+    }
+
     /// The actions that were kept, in order.
     pub fn kept(&self) -> &[Action] {
         &self.kept

@@ -32,6 +32,8 @@ const NOTE_MAX: usize = 300;
 pub(super) struct Hands<'r> {
     reader: &'r SpaceReader,
     leases: HashMap<String, Lease>,
+    /// The actions that were kept.
+    kept: Vec<Action>,
 }
 
 /// Why something could not be done.
@@ -44,7 +46,7 @@ pub(super) enum Refused {
 
 impl<'r> Hands<'r> {
     pub(super) fn new(reader: &'r SpaceReader) -> Hands<'r> {
-        Hands { reader, leases: HashMap::new() }
+        Hands { reader, leases: HashMap::new(), kept: Vec::new() }
     }
 
     /// Applies the new values of an action for now.
@@ -57,7 +59,7 @@ impl<'r> Hands<'r> {
             };
             set.map_err(|error| self.lost(name, &error))?;
         }
-        self.move_tasks(action, Some(Terms::lasting(LASTS).while_alive()))
+        self.move_tasks(action, Some(Terms::lasting(LASTS).while_alive()), &|_| true)
     }
 
     fn lease(&mut self, name: &str, value: u64) -> Result<(), Error> {
@@ -80,12 +82,22 @@ impl<'r> Hands<'r> {
                 lease.confirm().map_err(|error| self.lost(name, &error))?;
             }
         }
-        self.move_tasks(action, None)
+        self.kept.push(action.clone());
+        self.move_tasks(action, None, &|_| true)
+    }
+
+    /// Whether a task stays where it is because of an action that was kept; otherwise the run itself may move it.
+    pub(super) fn holds(&self, task: u64) -> bool {
+        let is_it = |knob: &Knob| matches!(knob, Knob::Worker { task: moved, .. } if *moved == task);
+        self.kept.iter().flat_map(|action| &action.changes).any(|change| is_it(&change.knob))
     }
 
     /// Takes an action back for good. Values that another process has set since then stay.
     pub(super) fn undo(&mut self, action: &Action) -> Result<(), Refused> {
         let back = action.inverse();
+        if let Some(at) = self.kept.iter().position(|kept| kept == action) {
+            self.kept.remove(at);
+        }
         let mut taken = None;
         for change in &back.changes {
             let Knob::Setting(name) = &change.knob else { continue };
@@ -96,7 +108,7 @@ impl<'r> Hands<'r> {
             };
             taken = done.map_err(|error| self.lost(name, &error)).err().or(taken);
         }
-        self.move_tasks(&back, None)?;
+        self.move_tasks(&back, None, &|task| self.holds(task))?;
         taken.map_or(Ok(()), Err)
     }
 
@@ -105,23 +117,29 @@ impl<'r> Hands<'r> {
         self.leases.remove(name);
     }
 
-    /// Moves the tasks of an action, for good or under a lease. Tasks that have ended are no failure.
-    fn move_tasks(&self, action: &Action, terms: Option<Terms>) -> Result<(), Refused> {
+    /// Moves the tasks of an action, for good or under a lease. Tasks that have ended are no failure. `stays` says which
+    /// tasks the run must not move later.
+    fn move_tasks(
+        &self,
+        action: &Action,
+        terms: Option<Terms>,
+        stays: &dyn Fn(u64) -> bool,
+    ) -> Result<(), Refused> {
         let moves = action.changes.iter().filter_map(|change| match change.knob {
             Knob::Worker { task, .. } => Some((task, change.to)),
             Knob::Setting(_) => None,
         });
         let moves: Vec<(u64, u64)> = moves.collect();
-        self.move_all(&moves, terms)?;
+        self.move_all(&moves, terms, stays)?;
         if action.changes.iter().any(|change| change.knob == Knob::Setting(WORKERS.to_owned())) {
-            self.insist(&moves, terms);
+            self.insist(&moves, terms, stays);
         }
         Ok(())
     }
 
     /// Moves tasks again until they are where they should be: after a change of the number of workers the run
     /// asks all workers for their tasks and places these, which may come after the moves.
-    fn insist(&self, moves: &[(u64, u64)], terms: Option<Terms>) {
+    fn insist(&self, moves: &[(u64, u64)], terms: Option<Terms>, stays: &dyn Fn(u64) -> bool) {
         let mut calm = 0;
         for _ in 0..INSISTS_MAX {
             thread::sleep(INSISTS_EVERY);
@@ -136,7 +154,7 @@ impl<'r> Hands<'r> {
                 return;
             }
             // A task may have ended, or its worker may not take part, and then the run has placed it.
-            let _ = self.move_all(&elsewhere, terms);
+            let _ = self.move_all(&elsewhere, terms, stays);
         }
     }
 
@@ -146,18 +164,25 @@ impl<'r> Hands<'r> {
         if !places.is_empty() && places.len() <= PLACED_MAX {
             // Errors are ignored: a task may have ended, or its former worker may be parked, in which case
             // the run itself has placed the task.
-            let _ = self.move_all(places, None);
-            self.insist(places, None);
+            let stays = |task| self.holds(task);
+            let _ = self.move_all(places, None, &stays);
+            self.insist(places, None, &stays);
         }
     }
 
-    fn move_all(&self, moves: &[(u64, u64)], terms: Option<Terms>) -> Result<(), Refused> {
+    fn move_all(
+        &self,
+        moves: &[(u64, u64)],
+        terms: Option<Terms>,
+        stays: &dyn Fn(u64) -> bool,
+    ) -> Result<(), Refused> {
         let failed = |error: Error| Refused::Failed(format!("{error:#}"));
         let (mut done, mut why) = (0, None);
         for part in moves.chunks(AT_ONCE) {
             let mut sent = Vec::with_capacity(part.len());
             for (task, worker) in part {
                 let command = Command::new(format!("task {task}"), "move").with(format!("worker {worker}"));
+                let command = if stays(*task) { command } else { command.with("freely") };
                 sent.push(match terms {
                     None => Asked::Plain(self.reader.send(&command).map_err(failed)?),
                     Some(terms) => Asked::Leased(self.reader.send_leased(&command, terms).map_err(failed)?),

@@ -1,6 +1,7 @@
 //! The tuning loop over a live run: measure, propose, try, keep or take back.
 
 mod claim;
+mod earlier;
 mod hands;
 mod log;
 mod messages;
@@ -12,6 +13,7 @@ mod whole;
 mod window;
 mod yardstick;
 
+use std::cell::Cell;
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::path::Path;
 use std::thread;
@@ -24,6 +26,7 @@ use crate::action::{Action, Candidate, Knob};
 use crate::control::{Controller, Decision, Goal, Guard, Order, Policy};
 use crate::knowledge::Rules;
 use claim::Claim;
+use earlier::Earlier;
 use hands::{Hands, Refused};
 use messages::Messages;
 use placing::Around;
@@ -36,6 +39,7 @@ pub use claim::{pin, pins};
 pub use hands::noted;
 pub use log::log;
 pub use untuned::Untuned;
+pub use whole::Place;
 pub use window::{Progress, StreamIn, TaskIn, Window, WorkerIn};
 
 /// The name under which a tuner changes settings.
@@ -56,12 +60,14 @@ const QUIET: usize = 3;
 /// While the run accepts no commands, decisions are kept to be recorded later; only this many are kept, the
 /// first ones.
 const UNNOTED_MAX: usize = 64;
-/// Where dispatches take this time on average, single ones may take as long as `exec.steal_after_us` says.
-const LONG_CALL_S: f64 = 100e-6;
 /// The longest time that a run may take from its space to its first task.
 const STARTS_MAX: Duration = Duration::from_secs(2);
 /// A run counts as fed, or as not fed, at most twice this number of windows longer than it is.
 const FED_MAX: i32 = 200;
+/// A longer window is used for mappings if it has this part of the tasks of the last one.
+const LASTING: f64 = 0.9;
+/// Why tuning ends with the run.
+const RUN_ENDED: &str = "the run ended";
 /// The interval at which `stop` is called.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 /// How often the machine's speed is measured in a window, and the shortest interval.
@@ -84,6 +90,8 @@ pub struct Options {
     pub budget: f64,
     /// How long to tune; `None`: until the run ends.
     pub lasts: Option<Duration>,
+    /// Whether `stop` returns true because the run has ended, as in the run's own process.
+    pub stops_with_run: bool,
     /// Further packs of rules: their names and texts.
     pub packs: Vec<(String, String)>,
     /// The number of the tuner's first decision.
@@ -99,6 +107,7 @@ impl Default for Options {
             advise: false,
             budget: 0.01,
             lasts: None,
+            stops_with_run: false,
             packs: Vec::new(),
             first: 1,
         }
@@ -134,9 +143,10 @@ pub struct Tuned {
     pub cost_s: f64,
     /// The part of one processor that the tuner itself used.
     pub processor: f64,
-    /// The workers of all tasks in the mapping that was kept, in the order in which the tasks were made; empty if no
-    /// move was kept. A task that the run itself moves is among them only if the tuner moved it and kept the move.
-    pub places: Vec<(String, u64)>,
+    /// The workers of all tasks in the last mapping to which the tuner found none better, in the order in which the
+    /// tasks were made; empty if it did not look for one. Replicas that the run spreads are among them only if the tuner
+    /// moved them and kept the move.
+    pub places: Vec<Place>,
 }
 
 /// Tunes the run with its space in the directory `path`, until the run ends, `stop` returns true, or the
@@ -181,6 +191,8 @@ pub fn tune(
         whole: Whole::default(),
         former: Vec::new(),
         yardstick: Yardstick::default(),
+        earlier: Earlier::default(),
+        seen_in: 0,
         fed: 0,
         machine: thread::available_parallelism().map_or(1.0, |count| count.get() as f64),
         rate: f64::NAN,
@@ -251,6 +263,9 @@ struct Tuner<'r> {
     /// move the tasks back.
     former: Vec<(u64, u64)>,
     yardstick: Yardstick,
+    earlier: Earlier,
+    /// The regime of the last window.
+    seen_in: u64,
     /// In how many more windows sources waited for their input than in which they did not, at most [`FED_MAX`].
     fed: i32,
     machine: f64,
@@ -279,7 +294,7 @@ impl Tuner<'_> {
             }
             let to = match Sample::take(self.reader) {
                 Ok(sample) => sample,
-                Err(_) if self.has_ended()? => break "the run ended",
+                Err(_) if self.has_ended()? => break RUN_ENDED,
                 Err(error) => return Err(error.into()),
             };
             let changed = self.window(&from, &to, begun, report)?;
@@ -287,9 +302,10 @@ impl Tuner<'_> {
             let used = used().unwrap_or(0.0) - used_before;
             length = self.next_length(length, used, begun);
             // The time that a change took belongs to no window, so the next window begins after the change.
-            from = if changed { Sample::take(self.reader)? } else { to };
+            let to = if changed { Sample::take(self.reader)? } else { to };
+            self.keep_sample(std::mem::replace(&mut from, to), changed);
         };
-        let is_run_over = self.has_ended()?;
+        let is_run_over = why == RUN_ENDED || self.has_ended()?;
         let order = self.controller.end(why, is_run_over);
         if is_run_over {
             self.note_moves(&order);
@@ -308,11 +324,23 @@ impl Tuner<'_> {
         })
     }
 
+    /// Keeps the sample at the beginning of a window for longer windows. The first window after a change shows what
+    /// the former settings left, so longer windows begin after it.
+    fn keep_sample(&mut self, sample: Sample, changed: bool) {
+        let regime = self.controller.regime();
+        if changed || self.quiet < 2 || self.seen_in != regime {
+            self.earlier.clear();
+        } else {
+            self.earlier.add(sample);
+        }
+        self.seen_in = regime;
+    }
+
     /// Notes kept and undone moves for the mapping that is saved.
     fn note_moves(&mut self, order: &Order) {
         match order {
             Order::Keep(action) => self.whole.keep(action),
-            Order::Undo(action) => self.whole.undo(action),
+            Order::Undo(action) => self.whole.undo(action, &|task| self.hands.holds(task)),
             _ => {}
         }
     }
@@ -332,14 +360,14 @@ impl Tuner<'_> {
         let every = (length / MEASURED).clamp(MEASURED_EVERY, LOOK_EVERY);
         loop {
             if stop() {
-                return Ok(Some("it was asked to"));
+                return Ok(Some(if self.options.stops_with_run { RUN_ENDED } else { "it was asked to" }));
             }
             if self.options.lasts.is_some_and(|lasts| begun.elapsed() >= lasts) {
                 return Ok(Some("its time was over"));
             }
             let left = end.saturating_duration_since(Instant::now());
             if left.is_zero() {
-                return Ok(if self.has_ended()? { Some("the run ended") } else { None });
+                return Ok(if self.has_ended()? { Some(RUN_ENDED) } else { None });
             }
             thread::sleep(left.min(every));
             self.yardstick.look();
@@ -412,27 +440,35 @@ impl Tuner<'_> {
             to.tasks.keys().copied().filter(|task| self.controller.is_pinned(&worker_of(*task))).collect();
         let spreads = self.is_on("exec.spread");
         let by_run = |task: u64| spreads && self.replicas.contains(&task);
-        // A worker that waits may take the tasks that are ready behind long calls.
-        let has_long_calls = window.tasks.iter().any(|task| task.busy > LONG_CALL_S * task.dispatches);
-        let are_free = has_long_calls || self.is_on("exec.steal");
-        self.whole.see(&window, trial.is_some(), are_free, &by_run);
+        self.whole.see(&window, trial.is_some(), &by_run);
+        let has_looked = Cell::new(false);
         let propose = || {
             let around = Around { processors: machine, pinned: &|task| pinned.contains(&task) };
+            let longer = self.earlier.oldest().and_then(|oldest| Window::between(oldest, to, &self.names));
+            // A network that unfolds has few tasks that existed during all of a longer window.
+            let longer =
+                longer.filter(|longer| longer.tasks.len() as f64 >= LASTING * window.tasks.len() as f64);
+            let for_places = longer.as_ref().unwrap_or(&window);
             let mapping = match goal {
-                Goal::Throughput => placing::propose(&window, &around),
+                Goal::Throughput => placing::propose(for_places, &around),
                 // At the same rate, fewer messages in the network and a shorter latency are the same.
                 Goal::Latency | Goal::Memory => nearness::propose(&window, &around),
                 Goal::Processor => None,
             };
             let limited = goal.keeps_the_rate() || placing::is_network_limited(&window);
+            has_looked.set(limited && goal != Goal::Processor);
             let rules = limited.then(|| rules.propose(&window, seen.rate, goal, settings, machine, progress));
             let placed = |candidate| match goal {
-                Goal::Throughput => placing::with_places(candidate, &window, &around, &by_run),
+                Goal::Throughput => placing::with_places(candidate, for_places, &around, &by_run),
                 _ => candidate,
             };
             mapping.into_iter().chain(rules.into_iter().flatten().map(placed)).collect()
         };
+        let was_observing = self.controller.trial().is_none();
         let order = self.controller.step(&seen, propose);
+        if was_observing && has_looked.get() {
+            self.whole.looked();
+        }
         changed |= order != Order::Wait;
         self.obey(order);
         Ok(changed)

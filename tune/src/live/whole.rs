@@ -1,8 +1,9 @@
-//! The whole mapping that kept moves of tasks belong to.
+//! The whole mapping of a run, which is saved.
 //!
 //! A move is tried and kept beside tasks that stay where they are. Another run may place those tasks elsewhere (a
 //! mapper that takes workers in turn depends on the order in which tasks are made), so what is saved are the
-//! workers of all tasks.
+//! workers of all tasks. The run itself also moves tasks, from behind a call that is held up. A tuner that finds no
+//! better mapping has found the present one good, and another run would begin without these moves.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -10,28 +11,33 @@ use super::placing::PLACED_MAX;
 use super::window::Window;
 use crate::action::{Action, Knob};
 
-/// The names and workers of tasks, by the tasks' numbers.
-type Places = BTreeMap<u64, (String, u64)>;
+/// The workers of tasks, by the tasks' numbers.
+type Places = BTreeMap<u64, Place>;
+
+/// The worker of a task in a mapping that a tuner found good.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// The name of the task.
+    pub task: String,
+    /// The number of the worker.
+    pub worker: u64,
+    /// Whether the tuner kept the task on this worker; otherwise the run itself may move it.
+    pub stays: bool,
+}
 
 /// Follows the workers of all tasks.
 #[derive(Default)]
 pub(super) struct Whole {
     /// The workers before the present trial, or now if there is none.
     before: Places,
-    /// The workers with the moves that were kept last; empty if none was kept.
+    /// The workers in the mapping that was found good last, with the moves that were kept.
     kept: Places,
 }
 
 impl Whole {
-    /// Notes where tasks are in a window without a trial; of a window in a trial, which tasks still exist. If
-    /// `are_free`, the run itself may move tasks, or there are too many, and only moved ones are followed.
-    pub(super) fn see(
-        &mut self,
-        window: &Window,
-        is_trial: bool,
-        are_free: bool,
-        by_run: &dyn Fn(u64) -> bool,
-    ) {
+    /// Notes where tasks are in a window without a trial; of a window in a trial, which tasks still exist. If there are
+    /// too many, only moved ones are followed.
+    pub(super) fn see(&mut self, window: &Window, is_trial: bool, by_run: &dyn Fn(u64) -> bool) {
         if is_trial {
             let alive: HashSet<u64> = window.tasks.iter().map(|task| task.id).collect();
             // A run that ends has fewer and fewer tasks.
@@ -41,13 +47,27 @@ impl Whole {
             return;
         }
         self.before.clear();
-        if are_free || window.tasks.len() > PLACED_MAX {
+        if window.tasks.len() > PLACED_MAX {
             return;
         }
         for task in window.tasks.iter().filter(|task| !by_run(task.id)) {
             if let Some(worker) = task.worker {
-                self.before.insert(task.id, (task.name.clone(), u64::from(worker)));
+                let (task_name, worker) = (task.name.clone(), u64::from(worker));
+                self.before.insert(task.id, Place { task: task_name, worker, stays: false });
             }
+        }
+    }
+
+    /// Notes that a better mapping than the one of the last window without a trial was looked for.
+    pub(super) fn looked(&mut self) {
+        self.keep_before();
+    }
+
+    /// Tasks that were moved before and are not followed any more stay in the map.
+    fn keep_before(&mut self) {
+        for (task, place) in &self.before {
+            let stays = self.kept.get(task).is_some_and(|kept| kept.stays);
+            self.kept.insert(*task, Place { stays, ..place.clone() });
         }
     }
 
@@ -57,22 +77,23 @@ impl Whole {
         if moves.peek().is_none() {
             return;
         }
-        // Tasks that were moved before and are not followed any more stay in the map.
-        self.kept.extend(self.before.iter().map(|(task, place)| (*task, place.clone())));
-        self.kept.extend(moves.map(|(task, name, _, to)| (task, (name.to_owned(), to))));
+        self.keep_before();
+        self.kept.extend(
+            moves.map(|(task, name, _, to)| (task, Place { task: name.to_owned(), worker: to, stays: true })),
+        );
     }
 
-    /// Notes an action that was taken back.
-    pub(super) fn undo(&mut self, action: &Action) {
+    /// Notes an action that was taken back. `stays` says which tasks stay because of another action that was kept.
+    pub(super) fn undo(&mut self, action: &Action, stays: &dyn Fn(u64) -> bool) {
         for (task, _, from, _) in moves(action) {
-            if let Some((_, worker)) = self.kept.get_mut(&task) {
-                *worker = from;
+            if let Some(place) = self.kept.get_mut(&task) {
+                (place.worker, place.stays) = (from, stays(task));
             }
         }
     }
 
-    /// The names of tasks, in the order in which they were made, and their workers.
-    pub(super) fn places(self) -> Vec<(String, u64)> {
+    /// The workers of tasks, in the order in which the tasks were made.
+    pub(super) fn places(self) -> Vec<Place> {
         self.kept.into_values().collect()
     }
 }
@@ -106,48 +127,71 @@ mod tests {
         Action { changes: vec![Change { knob, from, to }] }
     }
 
-    fn named(expected: &[(u64, u64)]) -> Vec<(String, u64)> {
-        expected.iter().map(|(task, worker)| (format!("t{task}"), *worker)).collect()
+    /// Tasks with their workers; those that stay have a worker above 9.
+    fn named(expected: &[(u64, u64)]) -> Vec<Place> {
+        let place = |&(task, worker): &(u64, u64)| Place {
+            task: format!("t{task}"),
+            worker: worker % 10,
+            stays: worker >= 10,
+        };
+        expected.iter().map(place).collect()
     }
 
     #[test]
     fn tasks_that_stay_belong_to_a_kept_mapping() {
         let mut whole = Whole::default();
-        whole.see(&window(&[(1, 0), (2, 1), (3, 0), (4, 1)]), false, false, &|task| task == 4);
+        whole.see(&window(&[(1, 0), (2, 1), (3, 0), (4, 1)]), false, &|task| task == 4);
         // Task 3 ends during the trial; task 5 begins.
-        whole.see(&window(&[(1, 1), (2, 1), (5, 0)]), true, false, &|_| false);
+        whole.see(&window(&[(1, 1), (2, 1), (5, 0)]), true, &|_| false);
         whole.keep(&moved(1, 0, 1));
-        whole.see(&window(&[(1, 1), (2, 1), (5, 0)]), false, false, &|_| false);
+        whole.see(&window(&[(1, 1), (2, 1), (5, 0)]), false, &|_| false);
         whole.keep(&Action::set("exec.capacity", 64, 256));
-        assert_eq!(whole.places(), named(&[(1, 1), (2, 1)]));
+        assert_eq!(whole.places(), named(&[(1, 11), (2, 1)]));
     }
 
     #[test]
     fn a_move_that_is_taken_back_is_not_saved() {
         let mut whole = Whole::default();
-        whole.see(&window(&[(1, 0), (2, 1)]), false, false, &|_| false);
-        whole.undo(&moved(1, 0, 1));
+        whole.see(&window(&[(1, 0), (2, 1)]), false, &|_| false);
+        whole.undo(&moved(1, 0, 1), &|_| false);
         whole.keep(&moved(2, 1, 0));
-        whole.see(&window(&[(1, 0), (2, 0)]), false, false, &|_| false);
+        whole.see(&window(&[(1, 0), (2, 0)]), false, &|_| false);
         whole.keep(&moved(1, 0, 1));
-        whole.undo(&moved(1, 0, 1));
-        assert_eq!(whole.places(), named(&[(1, 0), (2, 0)]));
+        whole.undo(&moved(1, 0, 1), &|_| false);
+        assert_eq!(whole.places(), named(&[(1, 0), (2, 10)]));
     }
 
     #[test]
-    fn where_the_run_moves_tasks_only_moved_ones_are_saved() {
+    fn a_mapping_that_the_run_made_is_saved_if_none_better_is_found() {
         let mut whole = Whole::default();
-        whole.see(&window(&[(1, 0), (2, 1)]), false, true, &|_| false);
-        whole.keep(&moved(2, 1, 0));
-        assert_eq!(whole.places(), named(&[(2, 0)]));
+        whole.see(&window(&[(1, 0), (2, 0)]), false, &|_| false);
+        assert_eq!(whole.places(), named(&[]));
+        let mut whole = Whole::default();
+        whole.see(&window(&[(1, 0), (2, 0)]), false, &|_| false);
+        whole.looked();
+        // The run moves task 2, and the tuner looks again; task 1 has ended by then.
+        whole.see(&window(&[(2, 1)]), false, &|_| false);
+        whole.looked();
+        // Nobody has looked at the last windows.
+        whole.see(&window(&[(2, 0)]), false, &|_| false);
+        assert_eq!(whole.places(), named(&[(1, 0), (2, 1)]));
+    }
+
+    #[test]
+    fn a_task_that_another_kept_action_moved_stays() {
+        let mut whole = Whole::default();
+        whole.keep(&moved(1, 0, 1));
+        whole.keep(&moved(1, 1, 2));
+        whole.undo(&moved(1, 1, 2), &|task| task == 1);
+        assert_eq!(whole.places(), named(&[(1, 11)]));
     }
 
     #[test]
     fn tasks_that_end_with_the_run_stay_in_the_map() {
         let mut whole = Whole::default();
-        whole.see(&window(&[(1, 0), (2, 1), (3, 0)]), false, false, &|_| false);
-        whole.see(&window(&[(3, 0)]), true, false, &|_| false);
+        whole.see(&window(&[(1, 0), (2, 1), (3, 0)]), false, &|_| false);
+        whole.see(&window(&[(3, 0)]), true, &|_| false);
         whole.keep(&moved(2, 1, 0));
-        assert_eq!(whole.places(), named(&[(1, 0), (2, 0), (3, 0)]));
+        assert_eq!(whole.places(), named(&[(1, 0), (2, 10), (3, 0)]));
     }
 }

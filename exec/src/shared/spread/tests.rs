@@ -211,14 +211,14 @@ fn a_light_replica_goes_back_if_no_more_messages_pass_and_is_not_tried_again_soo
 #[test]
 fn what_the_user_moved_stays() {
     let mut world = World::new(2, 2);
-    (0..2).for_each(|replica| world.spreading.stays(replica));
+    (0..2).for_each(|replica| world.spreading.stays(replica, true));
     assert_eq!(world.pass(&[(20, 50_000); 2]), []);
 }
 
 #[test]
 fn replicas_that_the_mapper_placed_again_move_as_at_first() {
     let mut world = World::new(2, 2);
-    (0..2).for_each(|replica| world.spreading.stays(replica));
+    (0..2).for_each(|replica| world.spreading.stays(replica, true));
     world.place([(0, 1), (1, 1)].into_iter());
     assert_eq!(world.workers(), [1, 1]);
     let moves = world.pass(&[(20, 50_000); 2]);
