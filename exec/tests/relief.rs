@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use thalweg_exec::{
-    Context, In, Mapper, Mode, Options, Out, Placement, Runtime, Stop, StreamSpec, Task, TaskSpec,
+    Context, Former, In, Mapper, Mode, Options, Out, Placement, Runtime, Stop, StreamSpec, Task, TaskSpec,
 };
 use thalweg_space::{Space, SpaceOptions};
 
@@ -290,30 +290,45 @@ fn nothing_is_taken_before_its_time() {
     stays(Options { steal_after_us: 30_000_000, ..Options::default() }, TaskSpec::default());
 }
 
-#[test]
-fn a_task_that_a_user_moved_stays() {
+/// Runs a reader behind a long task on worker 0. A user has moved the reader to worker 1, and then to worker 0, from where the
+/// runtime may move it if the last move was `freely` made.
+fn run_moved(freely: bool, patience: Duration) -> Arc<Seen> {
     let seen = Arc::new(Seen::default());
     let runtime = runtime(Options::default());
     let (mut numbers, input) = runtime.stream(StreamSpec::default());
-    // The reader begins on worker 1, where a user does not want it.
-    let on_second = on_first();
     let reader = runtime.spawn(TaskSpec::default(), Reader(seen.clone(), input, 0));
     let mover = runtime.mover();
     let began = seen.clone();
     runtime.spawn_blocking(TaskSpec::default(), move |blocking| {
         // Both moves are answered before the long task begins, which this task makes.
-        for worker in [1, 0] {
-            mover.move_task(reader, Placement::on_worker(worker)).unwrap().wait(PATIENCE).unwrap();
-        }
-        blocking.context().spawn(on_second, Long { seen: began.clone(), until: 1, patience: SOME_LOOKS });
+        let away = mover.move_task(reader, Placement::on_worker(1)).unwrap();
+        assert!(!away.wait_for_former(PATIENCE).unwrap().stayed);
+        let to = Placement::on_worker(0);
+        let back = if freely { mover.move_freely(reader, to) } else { mover.move_task(reader, to) };
+        assert_eq!(back.unwrap().wait_for_former(PATIENCE), Ok(Former { worker: 1, stayed: true }));
+        let awake = TaskSpec { place: Placement::on_worker(1), ..TaskSpec::default() };
+        blocking.context().spawn(awake, Awake(began.clone()));
+        blocking.context().spawn(on_first(), Long { seen: began.clone(), until: 1, patience });
         while !began.long_began.load(Ordering::Acquire) {
             std::thread::yield_now();
         }
         blocking.push(&mut numbers, 0).unwrap();
     });
     assert_eq!(runtime.join().unwrap().failures, []);
+    seen
+}
+
+#[test]
+fn a_task_that_a_user_moved_stays() {
+    let seen = run_moved(false, SOME_LOOKS);
     assert_eq!(seen.ran_meanwhile.load(Ordering::Relaxed), 0);
     assert_eq!(seen.ran_later.load(Ordering::Relaxed), 1);
+}
+
+#[test]
+fn a_task_that_a_user_moved_freely_is_taken() {
+    let seen = run_moved(true, PATIENCE);
+    assert_eq!(seen.ran_meanwhile.load(Ordering::Relaxed), 1, "the long task gave up");
 }
 
 /// Says which thread of the process runs it.

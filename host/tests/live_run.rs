@@ -76,7 +76,7 @@ fn a_run_is_found_measured_set_and_commanded() {
     assert!(live.is_paused());
     command(RunCommand::Resume).unwrap();
     assert!(!live.is_paused());
-    let error = command(RunCommand::Move { task: 1, to: Placement::on_node(3) }).unwrap_err();
+    let error = command(RunCommand::Move { task: 1, to: Placement::on_node(3), stays: true }).unwrap_err();
     assert!(error.kind() == ErrorKind::Run && chain(&error).contains("there is no node 3"), "{error}");
     let second = folder.path().join("second.snet");
     std::fs::write(&second, "net second connect [{<n>} -> {<n = n + 2>}];").unwrap();

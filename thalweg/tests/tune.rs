@@ -366,10 +366,12 @@ fn a_saved_mapper_places_from_the_start() {
     placed("contiguous", [0, 0, 1, 1]);
 }
 
-/// A run of the network starts on the saved workers, and stays there.
+/// A run of the network starts on the saved workers, and stays there, because nothing moves its tasks.
 fn saved_places_hold(network: &str, wanted: &[(&str, u64)]) {
-    let places = wanted.iter().map(|(name, worker)| format!("task/three/{name}.worker = {worker}\n"));
-    places_hold(network, &format!("exec.workers = 2\n{}", places.collect::<String>()), wanted);
+    for setting in ["worker", "first_worker"] {
+        let places = wanted.iter().map(|(name, worker)| format!("task/three/{name}.{setting} = {worker}\n"));
+        places_hold(network, &format!("exec.workers = 2\n{}", places.collect::<String>()), wanted);
+    }
 }
 
 /// A run of the network with these saved settings starts on the wanted workers, and stays there.

@@ -14,8 +14,10 @@ use thalweg_space::reader::SpaceReader;
 use crate::error::Error;
 use crate::tuned::TaskPlace;
 
-/// The interval at which the list of tasks is read.
+/// The interval at which the list of tasks is read: short while most tasks are made.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
+const LOOK_EVERY_AT_FIRST: Duration = Duration::from_millis(5);
+const AT_FIRST: Duration = Duration::from_millis(500);
 /// The longest wait for tasks; a task that is made later stays where the mapper puts it.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// The longest time for the workers to take note of a move.
@@ -48,17 +50,23 @@ impl Placing {
             while !left.is_empty() && !seen.load(Ordering::Relaxed) && begun.elapsed() < PATIENCE {
                 // If the space cannot be read any more, the run is ending.
                 let Ok(found) = found(&reader, &mut known, &left) else { return };
-                for (task, name) in found {
-                    let Some(&TaskPlace { worker, stays, .. }) = left.get(&name) else { continue };
+                let moves = found.into_iter().filter_map(|(task, name)| {
+                    let &TaskPlace { worker, stays, .. } = left.get(&name)?;
                     let (task, to) = (TaskId(task), Placement::on_worker(worker));
                     let moving = if stays { mover.move_task(task, to) } else { mover.move_freely(task, to) };
+                    Some((name, moving))
+                });
+                // All moves are asked for before the first one is waited for.
+                let moves: Vec<_> = moves.collect();
+                for (name, moving) in moves {
                     // A move fails if the task has ended, or if no worker has received it yet. In the second case
                     // the next look finds it again.
                     if moving.and_then(|moving| moving.wait(MOVE_MAX)).is_ok() {
                         left.remove(&name);
                     }
                 }
-                thread::park_timeout(LOOK_EVERY);
+                let is_first = begun.elapsed() < AT_FIRST;
+                thread::park_timeout(if is_first { LOOK_EVERY_AT_FIRST } else { LOOK_EVERY });
             }
         };
         let thread = thread::Builder::new().name("placing".into()).spawn(place);

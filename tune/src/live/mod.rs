@@ -144,8 +144,8 @@ pub struct Tuned {
     /// The part of one processor that the tuner itself used.
     pub processor: f64,
     /// The workers of all tasks in the last mapping to which the tuner found none better, in the order in which the
-    /// tasks were made; empty if it did not look for one. Replicas that the run spreads are among them only if the tuner
-    /// moved them and kept the move.
+    /// tasks were made; empty if it did not look for one. Replicas that the run spreads, and
+    /// all tasks where workers steal, are among them only if the tuner moved them and kept the move.
     pub places: Vec<Place>,
 }
 
@@ -440,7 +440,7 @@ impl Tuner<'_> {
             to.tasks.keys().copied().filter(|task| self.controller.is_pinned(&worker_of(*task))).collect();
         let spreads = self.is_on("exec.spread");
         let by_run = |task: u64| spreads && self.replicas.contains(&task);
-        self.whole.see(&window, trial.is_some(), &by_run);
+        self.whole.see(&window, trial.is_some(), self.is_on("exec.steal"), &by_run);
         let has_looked = Cell::new(false);
         let propose = || {
             let around = Around { processors: machine, pinned: &|task| pinned.contains(&task) };

@@ -32,12 +32,20 @@ pub(super) struct Whole {
     before: Places,
     /// The workers in the mapping that was found good last, with the moves that were kept.
     kept: Places,
+    /// Whether workers steal.
+    steals: bool,
 }
 
 impl Whole {
-    /// Notes where tasks are in a window without a trial; of a window in a trial, which tasks still exist. If there are
-    /// too many, only moved ones are followed.
-    pub(super) fn see(&mut self, window: &Window, is_trial: bool, by_run: &dyn Fn(u64) -> bool) {
+    /// Notes where tasks are in a window without a trial; of a window in a trial, which tasks still exist. If workers
+    /// steal, or there are too many tasks, only moved ones are followed.
+    pub(super) fn see(
+        &mut self,
+        window: &Window,
+        is_trial: bool,
+        steals: bool,
+        by_run: &dyn Fn(u64) -> bool,
+    ) {
         if is_trial {
             let alive: HashSet<u64> = window.tasks.iter().map(|task| task.id).collect();
             // A run that ends has fewer and fewer tasks.
@@ -47,7 +55,8 @@ impl Whole {
             return;
         }
         self.before.clear();
-        if window.tasks.len() > PLACED_MAX {
+        self.steals = steals;
+        if steals || window.tasks.len() > PLACED_MAX {
             return;
         }
         for task in window.tasks.iter().filter(|task| !by_run(task.id)) {
@@ -63,8 +72,11 @@ impl Whole {
         self.keep_before();
     }
 
-    /// Tasks that were moved before and are not followed any more stay in the map.
+    /// Tasks that are not followed any more stay in the map, but where workers steal, only those that the tuner moved.
     fn keep_before(&mut self) {
+        if self.steals {
+            self.kept.retain(|_, place| place.stays);
+        }
         for (task, place) in &self.before {
             let stays = self.kept.get(task).is_some_and(|kept| kept.stays);
             self.kept.insert(*task, Place { stays, ..place.clone() });
@@ -140,11 +152,11 @@ mod tests {
     #[test]
     fn tasks_that_stay_belong_to_a_kept_mapping() {
         let mut whole = Whole::default();
-        whole.see(&window(&[(1, 0), (2, 1), (3, 0), (4, 1)]), false, &|task| task == 4);
+        whole.see(&window(&[(1, 0), (2, 1), (3, 0), (4, 1)]), false, false, &|task| task == 4);
         // Task 3 ends during the trial; task 5 begins.
-        whole.see(&window(&[(1, 1), (2, 1), (5, 0)]), true, &|_| false);
+        whole.see(&window(&[(1, 1), (2, 1), (5, 0)]), true, false, &|_| false);
         whole.keep(&moved(1, 0, 1));
-        whole.see(&window(&[(1, 1), (2, 1), (5, 0)]), false, &|_| false);
+        whole.see(&window(&[(1, 1), (2, 1), (5, 0)]), false, false, &|_| false);
         whole.keep(&Action::set("exec.capacity", 64, 256));
         assert_eq!(whole.places(), named(&[(1, 11), (2, 1)]));
     }
@@ -152,10 +164,10 @@ mod tests {
     #[test]
     fn a_move_that_is_taken_back_is_not_saved() {
         let mut whole = Whole::default();
-        whole.see(&window(&[(1, 0), (2, 1)]), false, &|_| false);
+        whole.see(&window(&[(1, 0), (2, 1)]), false, false, &|_| false);
         whole.undo(&moved(1, 0, 1), &|_| false);
         whole.keep(&moved(2, 1, 0));
-        whole.see(&window(&[(1, 0), (2, 0)]), false, &|_| false);
+        whole.see(&window(&[(1, 0), (2, 0)]), false, false, &|_| false);
         whole.keep(&moved(1, 0, 1));
         whole.undo(&moved(1, 0, 1), &|_| false);
         assert_eq!(whole.places(), named(&[(1, 0), (2, 10)]));
@@ -164,17 +176,28 @@ mod tests {
     #[test]
     fn a_mapping_that_the_run_made_is_saved_if_none_better_is_found() {
         let mut whole = Whole::default();
-        whole.see(&window(&[(1, 0), (2, 0)]), false, &|_| false);
+        whole.see(&window(&[(1, 0), (2, 0)]), false, false, &|_| false);
         assert_eq!(whole.places(), named(&[]));
         let mut whole = Whole::default();
-        whole.see(&window(&[(1, 0), (2, 0)]), false, &|_| false);
+        whole.see(&window(&[(1, 0), (2, 0)]), false, false, &|_| false);
         whole.looked();
         // The run moves task 2, and the tuner looks again; task 1 has ended by then.
-        whole.see(&window(&[(2, 1)]), false, &|_| false);
+        whole.see(&window(&[(2, 1)]), false, false, &|_| false);
         whole.looked();
         // Nobody has looked at the last windows.
-        whole.see(&window(&[(2, 0)]), false, &|_| false);
+        whole.see(&window(&[(2, 0)]), false, false, &|_| false);
         assert_eq!(whole.places(), named(&[(1, 0), (2, 1)]));
+    }
+
+    #[test]
+    fn where_workers_steal_only_moved_tasks_are_saved() {
+        let mut whole = Whole::default();
+        whole.see(&window(&[(1, 0), (2, 1)]), false, false, &|_| false);
+        whole.looked();
+        whole.keep(&moved(2, 1, 0));
+        whole.see(&window(&[(1, 1), (2, 0)]), false, true, &|_| false);
+        whole.looked();
+        assert_eq!(whole.places(), named(&[(2, 10)]));
     }
 
     #[test]
@@ -189,8 +212,8 @@ mod tests {
     #[test]
     fn tasks_that_end_with_the_run_stay_in_the_map() {
         let mut whole = Whole::default();
-        whole.see(&window(&[(1, 0), (2, 1), (3, 0)]), false, &|_| false);
-        whole.see(&window(&[(3, 0)]), true, &|_| false);
+        whole.see(&window(&[(1, 0), (2, 1), (3, 0)]), false, false, &|_| false);
+        whole.see(&window(&[(3, 0)]), true, false, &|_| false);
         whole.keep(&moved(2, 1, 0));
         assert_eq!(whole.places(), named(&[(1, 0), (2, 10), (3, 0)]));
     }

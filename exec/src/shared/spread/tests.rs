@@ -213,6 +213,10 @@ fn what_the_user_moved_stays() {
     let mut world = World::new(2, 2);
     (0..2).for_each(|replica| world.spreading.stays(replica, true));
     assert_eq!(world.pass(&[(20, 50_000); 2]), []);
+    // A replica that the user lets go moves again.
+    world.spreading.stays(1, false);
+    let moves = world.pass(&[(20, 50_000); 2]);
+    assert!(matches!(moves[..], [(1, _)]), "{moves:?}");
 }
 
 #[test]
