@@ -144,8 +144,8 @@ pub struct Tuned {
     /// The part of one processor that the tuner itself used.
     pub processor: f64,
     /// The workers of all tasks in the last mapping to which the tuner found none better, in the order in which the
-    /// tasks were made; empty if it did not look for one. Replicas that the run spreads, and
-    /// all tasks where workers steal, are among them only if the tuner moved them and kept the move.
+    /// tasks were made; empty if it did not look for one. Replicas that the run spreads are
+    /// among them if the tuner moved one of them and kept the move; where workers steal, tasks that the tuner moved.
     pub places: Vec<Place>,
 }
 

@@ -30,6 +30,8 @@ pub struct Place {
 pub(super) struct Whole {
     /// The workers before the present trial, or now if there is none.
     before: Places,
+    /// The same of tasks in replicas, which the run itself places.
+    replicas: Places,
     /// The workers in the mapping that was found good last, with the moves that were kept.
     kept: Places,
     /// Whether workers steal.
@@ -55,14 +57,16 @@ impl Whole {
             return;
         }
         self.before.clear();
+        self.replicas.clear();
         self.steals = steals;
         if steals || window.tasks.len() > PLACED_MAX {
             return;
         }
-        for task in window.tasks.iter().filter(|task| !by_run(task.id)) {
+        for task in &window.tasks {
             if let Some(worker) = task.worker {
-                let (task_name, worker) = (task.name.clone(), u64::from(worker));
-                self.before.insert(task.id, Place { task: task_name, worker, stays: false });
+                let place = Place { task: task.name.clone(), worker: u64::from(worker), stays: false };
+                let places = if by_run(task.id) { &mut self.replicas } else { &mut self.before };
+                places.insert(task.id, place);
             }
         }
     }
@@ -81,6 +85,11 @@ impl Whole {
             let stays = self.kept.get(task).is_some_and(|kept| kept.stays);
             self.kept.insert(*task, Place { stays, ..place.clone() });
         }
+        for (task, place) in &self.replicas {
+            if let Some(kept) = self.kept.get_mut(task) {
+                kept.worker = place.worker;
+            }
+        }
     }
 
     /// Notes an action that was kept.
@@ -90,6 +99,13 @@ impl Whole {
             return;
         }
         self.keep_before();
+        // The run moves no replica of which a task was moved. It would move the others as if that one had no load, so all
+        // stay where they are.
+        if self::moves(action).any(|(task, ..)| self.replicas.contains_key(&task)) {
+            for (task, place) in &self.replicas {
+                self.kept.insert(*task, Place { stays: true, ..place.clone() });
+            }
+        }
         self.kept.extend(
             moves.map(|(task, name, _, to)| (task, Place { task: name.to_owned(), worker: to, stays: true })),
         );
@@ -187,6 +203,22 @@ mod tests {
         // Nobody has looked at the last windows.
         whole.see(&window(&[(2, 0)]), false, false, &|_| false);
         assert_eq!(whole.places(), named(&[(1, 0), (2, 1)]));
+    }
+
+    #[test]
+    fn where_a_task_of_a_replica_was_moved_all_replicas_are_saved() {
+        let is_in_replica = |task: u64| task >= 3;
+        let seen = window(&[(1, 0), (3, 0), (4, 1)]);
+        let mut whole = Whole::default();
+        whole.see(&seen, false, false, &is_in_replica);
+        whole.keep(&moved(1, 0, 1));
+        whole.see(&seen, false, false, &is_in_replica);
+        whole.looked();
+        assert_eq!(whole.places(), named(&[(1, 10)]));
+        let mut whole = Whole::default();
+        whole.see(&seen, false, false, &is_in_replica);
+        whole.keep(&moved(3, 0, 1));
+        assert_eq!(whole.places(), named(&[(1, 0), (3, 11), (4, 11)]));
     }
 
     #[test]
