@@ -291,7 +291,7 @@ fn nothing_is_taken_before_its_time() {
 }
 
 /// Runs a reader behind a long task on worker 0. A user has moved the reader to worker 1, and then to worker 0, from where the
-/// runtime may move it if the last move was `freely` made.
+/// runtime may move it if the last move was made freely.
 fn run_moved(freely: bool, patience: Duration) -> Arc<Seen> {
     let seen = Arc::new(Seen::default());
     let runtime = runtime(Options::default());

@@ -77,7 +77,7 @@ pub(crate) struct Arguments {
     /// Tune for this time, such as 30s or 10min [default: until the run ends].
     #[arg(long = "for", value_name = "TIME", value_parser = time)]
     lasts: Option<Duration>,
-    /// Write the kept changes to this file, which `thalweg run --settings` reads.
+    /// Write the kept changes, and the workers of tasks, to this file, which `thalweg run --settings` reads.
     #[arg(long, value_name = "FILE")]
     save: Option<PathBuf>,
     #[command(flatten)]

@@ -1,8 +1,8 @@
 //! Earlier samples of a run with the present settings, from which longer windows begin.
 //!
 //! The loads in a window of 150 ms are partly chance, and the mapping that is best for them promises more than it
-//! brings. Therefore mappings are proposed for a longer window, which reaches back to a sample that is up to one second
-//! old.
+//! brings. Therefore mappings are proposed for a longer window, which reaches back to a sample that is half a second to a
+//! second old, and older by at most one window.
 
 use super::sample::Sample;
 
