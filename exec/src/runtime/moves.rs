@@ -84,10 +84,7 @@ impl Asked for Request {
                 // SAFETY: tasks in the list are alive, and the reference ends before the task is given away:
                 // the other worker may end and free the task at once.
                 let cell = unsafe { task.as_ref() };
-                self.stayed.store(cell.stays.replace(self.stays), Ordering::Relaxed);
-                if let Some(replica) = cell.member_of() {
-                    thread.shared().spreading.stays(replica, self.stays);
-                }
+                self.stayed.store(thread.shared().now_stays(cell, self.stays), Ordering::Relaxed);
             }
             thread.give(task, self.worker);
         }
@@ -230,6 +227,16 @@ impl Shared {
         });
         self.ask(asked, request.clone());
         request
+    }
+
+    /// Notes that the task, which is one of the calling worker's, stays on its worker or may be moved by the runtime.
+    /// Returns which of the two was true before.
+    pub(crate) fn now_stays(&self, task: &TaskCell, stays: bool) -> bool {
+        let stayed = task.stays.replace(stays);
+        if let Some(replica) = task.member_of() {
+            self.spreading.stays(replica, stayed, stays);
+        }
+        stayed
     }
 
     /// Marks the worker as waiting for a task from `at` on.

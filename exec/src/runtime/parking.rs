@@ -67,10 +67,13 @@ impl Asked for Census {
     fn answer(&self, thread: &mut dyn Answering) {
         thread.park(thread.number() as usize >= self.workers);
         // SAFETY: tasks in the list are alive.
-        let tasks = thread.tasks().iter().map(|task| unsafe { task.as_ref() });
-        lock(&self.tasks).extend(tasks.map(|task| (task.id, task.spec(), task.member_of())));
+        let tasks = || thread.tasks().iter().map(|task| unsafe { task.as_ref() });
+        let shared = thread.shared();
+        // Where a user moved tasks no longer counts, because the mapper places all tasks again.
+        tasks().for_each(|task| _ = shared.now_stays(task, false));
+        lock(&self.tasks).extend(tasks().map(|task| (task.id, task.spec(), task.member_of())));
         if self.unanswered.fetch_sub(1, Ordering::AcqRel) == 1 {
-            self.conclude(&thread.shared());
+            self.conclude(&shared);
         }
     }
 }

@@ -168,6 +168,7 @@ impl Shared {
         }
         self.mapping.task_ended(task);
         if let Some(replica) = task.member_of() {
+            self.now_stays(task, false);
             self.spreading.task_ended(replica);
         }
         self.ends.task_ended();

@@ -232,6 +232,9 @@ struct Known {
     /// The time before which the replica is not moved.
     rests_until: u64,
     moves: u32,
+    /// The number of the replica's tasks that a user has moved to their workers. While there is one, the replica is not
+    /// moved.
+    staying: u32,
 }
 
 impl Known {
@@ -242,6 +245,11 @@ impl Known {
             return Some(self.is_heavy);
         }
         self.siblings.are_heavy(clock).then_some(true)
+    }
+
+    /// Whether spreading may move the replica now.
+    fn may_move(&self, now: u64) -> bool {
+        self.staying == 0 && self.rests_until <= now
     }
 }
 
@@ -258,9 +266,6 @@ impl Known {
             .flatten()
     }
 }
-
-/// The value of `rests_until` for a replica that the user moved: it is never moved again.
-const STAYS: u64 = u64::MAX;
 
 /// The state of all replicas and workers.
 pub(crate) struct Table {
@@ -362,13 +367,13 @@ impl Spreading {
         }
     }
 
-    /// Notes that the user moved a task of the replica, which spreading therefore moves no more, or lets spreading move it
-    /// again.
-    pub(crate) fn stays(&self, replica: u32, stays: bool) {
-        self.known(replica, |known| match (stays, known.rests_until) {
-            (true, _) => known.rests_until = STAYS,
-            (false, STAYS) => known.rests_until = 0,
-            (false, _) => {}
+    /// Notes that a task of the replica, which `stayed` or not, now stays where a user has moved it, or is free again.
+    pub(crate) fn stays(&self, replica: u32, stayed: bool, stays: bool) {
+        self.known(replica, |known| {
+            known.staying = (known.staying + u32::from(stays)).saturating_sub(u32::from(stayed));
+            if known.staying == 0 && stayed {
+                known.rests_until = 0;
+            }
         });
     }
 
@@ -404,6 +409,7 @@ impl Spreading {
             is_heavy,
             rests_until: 0,
             moves: 0,
+            staying: 0,
         };
         Replica { number: table.insert(known), worker: worker as u32 }
     }
@@ -434,7 +440,7 @@ impl Spreading {
     }
 
     /// Notes that the mapper placed the tasks of all replicas again: `places` has the worker of each replica.
-    /// Where replicas were before, and that a user moved some of them, no longer counts, and a check is due soon.
+    /// Where replicas were before no longer counts, and a check is due soon.
     pub(crate) fn were_placed(&self, places: impl Iterator<Item = (u32, u32)>, clock: &Clock, now: u64) {
         let mut table = lock(&self.table);
         for (replica, worker) in places {
@@ -543,7 +549,7 @@ impl Table {
         for &(replica, worker) in moves {
             if let Some(known) = &mut self.replicas[replica as usize] {
                 let grown = rest.saturating_mul(REST_GROWS.saturating_pow(known.moves + count - 1));
-                known.rests_until = now.saturating_add(grown).min(STAYS - 1);
+                known.rests_until = now.saturating_add(grown);
                 (known.worker, known.moves) = (worker, known.moves + count);
             }
         }
@@ -586,7 +592,7 @@ impl Table {
             sampled[known.worker as usize] += ticks;
             let backlog_ticks = if known.all_messages > 0 { known.backlog_ticks } else { family.backlog() };
             backlog[known.worker as usize] += backlog_ticks;
-            if let Some(is_heavy) = known.is_heavy(clock).filter(|_| known.rests_until <= now) {
+            if let Some(is_heavy) = known.is_heavy(clock).filter(|_| known.may_move(now)) {
                 let kind = match known.on_the_way(&family) {
                     _ if is_heavy => Kind::Heavy,
                     Some(worker) if worker < busy.len() => Kind::OnTheWay(worker),

@@ -25,6 +25,7 @@ mod comparison;
 mod decision;
 mod goal;
 mod machine;
+mod moved;
 #[cfg(test)]
 mod plants;
 mod regime;
@@ -35,6 +36,7 @@ use std::collections::{HashMap, HashSet};
 
 use crate::action::{Action, Candidate};
 use machine::Machine;
+use moved::Moved;
 use regime::{Other, Regime, STABLE};
 use speed::Speed;
 
@@ -119,7 +121,7 @@ struct Trial {
     unknown: usize,
     /// The number of windows since the former values came back in which the new ones still had an effect.
     lingers: usize,
-    /// How often the work moved to other components during the trial.
+    /// How often the work moved to other components, or the run moved tasks, during the trial.
     shifts: usize,
     /// Whether the last window with the former values was far from those before the trial.
     has_strayed: bool,
@@ -133,6 +135,8 @@ const EXCESS_MAX: f64 = 20.0;
 
 /// How often the work may move to other components during a trial.
 const SHIFTS_MAX: usize = 8;
+/// How often a trial begins anew because the run itself moved tasks.
+const ANEW_MAX: usize = 2;
 
 /// The longest time, in windows, for which new values may have an effect after the former ones came back: work
 /// that the new values let in is still done.
@@ -203,6 +207,7 @@ pub struct Controller {
     is_advising: bool,
     machine: Machine,
     speed: Speed,
+    moved: Moved,
     regime: Regime,
     /// Counts the regimes.
     era: u64,
@@ -254,6 +259,7 @@ impl Controller {
             is_advising: false,
             machine: Machine::default(),
             speed: Speed::default(),
+            moved: Moved::default(),
             regime: Regime::default(),
             era: 0,
             load: None,
@@ -393,8 +399,13 @@ impl Controller {
             return self.blind();
         }
         let is_left_out = self.machine.disturbs(seen, self.goal.keeps_the_rate());
+        let has_moved = self.moved.changes(seen.moved);
         // A guard that is broken counts, whatever the cause is.
-        if is_left_out && self.guards_that(seen, Judged::Broken).is_empty() {
+        let is_in_bounds = self.guards_that(seen, Judged::Broken).is_empty();
+        if is_in_bounds && has_moved && self.trial.as_ref().is_none_or(|trial| trial.shifts < ANEW_MAX) {
+            return self.measure_anew();
+        }
+        if is_in_bounds && is_left_out {
             return Order::Wait;
         }
         let Some(score) = self.goal.score(seen) else { return self.blind() };
@@ -410,6 +421,18 @@ impl Controller {
             self.speed.restart();
         }
         order
+    }
+
+    /// Leaves out a window in which the run itself moved tasks. What a trial measured before does not count, because each
+    /// of its pairs must have the same tasks beside those that the trial moves.
+    fn measure_anew(&mut self) -> Order {
+        self.watch = None;
+        let Some(mut trial) = self.trial.take() else { return Order::Wait };
+        self.regime.restart();
+        trial.half = None;
+        (trial.scores, trial.rates) = (Comparison::of_scatter(self.regime.of_pairs()), Comparison::default());
+        trial.shifts += 1;
+        Order::Wait.with(|| self.trial = Some(trial))
     }
 
     /// Whether the window is valid: if the clock jumped or the run made no progress, there is no measurement.

@@ -601,6 +601,34 @@ fn pairs_within_which_the_work_moves_do_not_count() {
 }
 
 #[test]
+fn pairs_from_before_the_run_moved_tasks_do_not_count() {
+    // In some window of the trial the run itself moves tasks. The other value loses 5 % before that, and gains 10 %
+    // afterwards, which is to be found within 24 windows.
+    let run = |tells: bool, seed| {
+        let mut chance = Chance::new(seed);
+        let mut controller = Controller::new(Goal::Throughput, Vec::new(), Policy::default(), 0);
+        let moves_in = chance.between(6, 10) as usize;
+        let (mut is_on, mut kept) = (false, false);
+        for n in 0..24 {
+            let (former, new) = if n < moves_in { (1000.0, 950.0) } else { (1000.0, 1100.0) };
+            let rate = if is_on { new } else { former } * (1.0 + 0.04 * (chance.uniform() - 0.5));
+            let moved = if tells && n == moves_in { 0.4 } else { 0.0 };
+            let seen = Seen { rate, moved, ..Seen::nothing((n + 1) as f64 * WINDOW, WINDOW) };
+            match controller.step(&seen, || if is_on { Vec::new() } else { vec![hopeful()] }) {
+                Order::Wait => {}
+                Order::Try(_) => is_on = true,
+                Order::Keep(_) => (is_on, kept) = (true, true),
+                Order::Former(_) | Order::Undo(_) => is_on = false,
+            }
+        }
+        kept
+    };
+    let kept = |tells| (0..100).filter(|&seed| run(tells, seed)).count();
+    assert!(kept(true) > 95, "{}", kept(true));
+    assert!(kept(false) < 60, "the plant is no test: {}", kept(false));
+}
+
+#[test]
 fn a_trial_that_makes_messages_late_ends_before_it_costs_too_much() {
     // Pairs scatter so much that no single one shows that the other value makes messages later by 40 %.
     let run = |seed| {

@@ -29,6 +29,8 @@ pub struct Seen {
     pub errors: f64,
     /// The change since the last window: the fraction of all work that other components do now.
     pub shift: f64,
+    /// The fraction of all work that is done by tasks that the run itself moved to other workers in this window.
+    pub moved: f64,
 }
 
 impl Seen {
@@ -48,6 +50,7 @@ impl Seen {
             held: unknown,
             errors: unknown,
             shift: unknown,
+            moved: unknown,
         }
     }
 }

@@ -410,6 +410,7 @@ impl Tuner<'_> {
             self.in_replicas = in_replicas(&self.names);
         }
         let Some(window) = Window::between(from, to, &self.names) else { return Ok(false) };
+        let moved = self.moved_by_run(from, &window);
         let mut changed = self.see_to_pins(to)?;
         let previous =
             self.progress.filter(|&of| self.controller.trial().is_some() || of != Progress::Dispatches);
@@ -423,6 +424,7 @@ impl Tuner<'_> {
         let machine = self.yardstick.take();
         seen.missing = window.stolen.max(0.0) + machine.missing;
         seen.speed = machine.speed;
+        seen.moved = moved;
         if let Some(messages) = &mut self.messages {
             seen = messages.add(seen)?;
         }
@@ -553,6 +555,22 @@ impl Tuner<'_> {
             self.obey(order);
         }
         Ok(changed)
+    }
+
+    /// The fraction of the work that is done by tasks that have come to another worker in the window, and to one to which
+    /// the tuner did not move them. After a change that lets the run move tasks, such moves are its effect.
+    fn moved_by_run(&self, from: &Sample, window: &Window) -> f64 {
+        let is_effect = self.controller.trial().is_some_and(|trial| lets_tasks_move(&trial.action));
+        if is_effect || self.quiet < QUIET && self.places.is_empty() {
+            return 0.0;
+        }
+        let has_moved = |task: &&TaskIn| {
+            let before = from.tasks.get(&task.id).and_then(|task| task.worker);
+            let place = task.worker.filter(|_| before.is_some());
+            place.is_some() && place != before && self.places.get(&task.id).copied() != place
+        };
+        let work = |tasks: &mut dyn Iterator<Item = &TaskIn>| tasks.map(|task| task.busy).sum::<f64>();
+        work(&mut window.tasks.iter().filter(has_moved)) / work(&mut window.tasks.iter()).max(1e-9)
     }
 
     /// Finds the tasks that another user has moved, where the run itself moves none: with `exec.steal_after_us` it takes

@@ -30,8 +30,10 @@ use refine::Refinement;
 const RMS: f64 = 0.001;
 /// The largest number of elementary steps of a search; they take less than a tenth of a second.
 const STEPS: u64 = 6_000_000;
-/// The number of random mappings that are also refined, as long as steps are left.
-const RESTARTS: u64 = 8;
+/// The least and the greatest number of random mappings that are also refined, as long as steps are left. The search in a
+/// small problem ends in a poor mapping more often, and takes less time, so this number of tasks is divided among them.
+const RESTARTS: (u64, u64) = (2, 8);
+const RESTARTED: u64 = 300;
 
 /// The costs of tasks, the traffic between them, and the workers to place them on.
 #[derive(Clone, Debug, Default)]
@@ -139,8 +141,9 @@ pub fn search(problem: &Problem, present: Option<&[u32]>) -> Option<Mapping> {
     let given = present.filter(|places| problem.period(places).is_finite()).map(<[u32]>::to_vec);
     let firsts = [given, Some(starts::along(problem)), Some(starts::longest_first(problem))];
     let firsts = firsts.into_iter().flatten().chain([starts::on_one(problem)]);
-    let random = (0..RESTARTS).map(|seed| starts::random(problem, seed));
-    let count = 4 + RESTARTS;
+    let restarts = (RESTARTED / (problem.work.len() as u64).max(1)).clamp(RESTARTS.0, RESTARTS.1);
+    let random = (0..restarts).map(|seed| starts::random(problem, seed));
+    let count = 4 + restarts;
     for (n, start) in firsts.chain(random).enumerate() {
         if steps == 0 {
             break;

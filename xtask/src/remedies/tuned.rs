@@ -1,9 +1,9 @@
 //! `cargo xtask bench tune --drawn N`: random networks that start with wrong settings, run with and without a
 //! tuner, and with each remedy that changes a setting or the mapping.
 //!
-//! For each network the following is measured: a run of some seconds with its initial settings, a longer one
-//! with `thalweg tune` beside it (which saves the kept changes), another one without, and then, by turns, short runs with the
-//! initial settings, with each remedy, and with all planted faults removed. The best ways of the short runs,
+//! For each network the following is measured: a run of some seconds with its initial settings, from which the size of
+//! longer ones follows; one of these with `thalweg tune` beside it (which saves the kept changes), and the same one without;
+//! and then, by turns, short runs with the initial settings, with each remedy, and with all planted faults removed. The best ways of the short runs,
 //! the initial settings and the saved ones then take turns in longer runs, in which the time before a network
 //! is unfolded and evenly filled does not count much: a tuner judges settings after that time, too. All
 //! measurements are written to a journal, so an interrupted measurement can be continued.
@@ -28,11 +28,13 @@ use super::{Planted, bench, scatter, size_of};
 use crate::process;
 use crate::tuned::{NOTHING, settings_text, start_tuner};
 
-/// The approximate duration of the long run with the initial settings.
-const UNTOUCHED_S: f64 = 10.0;
-/// The duration that the run with a tuner would have with the initial settings; it ends earlier as it gets faster. Most
-/// users' runs are longer; a shorter one ends before the last candidates are tried.
-const TUNED_S: f64 = 30.0;
+/// The approximate duration of the run that shows how many records a long run needs.
+const SIZING_S: f64 = 3.0;
+/// The duration of the long runs with the initial settings; the run with a tuner has as many records, and ends earlier as it
+/// gets faster. Most users' runs are longer; a shorter one ends before the last candidates are tried. A shorter run without
+/// a tuner would say something else, because the run itself moves tasks, and so gets faster or slower, some time after its
+/// start.
+const LONG_S: f64 = 30.0;
 /// If the flow of a run with a tuner is this close to the goal of 0.97, it is measured so many times more, and the mean of
 /// all runs counts: the flows of two runs without a tuner differ as much.
 const OPEN: f64 = 0.03;
@@ -40,7 +42,7 @@ const AGAIN: usize = 1;
 /// The flow with a tuner by that without that is the goal.
 const FLOW: f64 = 0.97;
 /// The time after which a run is killed.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(100);
 /// The approximate duration of a short run.
 pub(super) const SHORT_S: f64 = 0.25;
 /// The number of short runs of each kind; the kinds take turns.
@@ -216,8 +218,8 @@ struct Row {
     kept: String,
     /// The seconds from the tuner's start to the last change that it kept.
     settled: Option<f64>,
-    /// The rate of the run with the tuner, divided by that of the runs without it before and after it: the mean, if it was
-    /// measured more than once.
+    /// The rate of the run with the tuner, divided by that of the same run without it: the mean, if it was measured more
+    /// than once.
     whole: f64,
     /// The rate with the best static settings, divided by the rate with the initial settings.
     best: f64,
@@ -323,32 +325,31 @@ fn flow(
     saved: &Path,
 ) -> Result<Option<Flow>> {
     let lasting =
-        |rate: f64, seconds: f64, most| Size { records: ((rate * seconds) as u64).clamp(200, most), ..size };
-    let shorter = lasting(size.rate, UNTOUCHED_S, 2_500_000);
-    let untouched = |journal: &mut Journal, name: &str| {
-        journal.measured(seed, name, || Ok(json!(run(bench, case, shorter, Beside::Nobody)?)))
+        |rate: f64, seconds: f64| Size { records: ((rate * seconds) as u64).clamp(200, 7_500_000), ..size };
+    let untouched = |journal: &mut Journal, name: &str, size: Size| {
+        journal.measured(seed, name, || Ok(json!(run(bench, case, size, Beside::Nobody)?)))
     };
-    let Some(mut before) = untouched(journal, "untouched")?.as_f64() else { return Ok(None) };
-    // The short run that gives the size is not as fast as a long one.
-    let long = lasting(shorter.records as f64 / before, TUNED_S, 7_500_000);
-    let beside_tuner = |journal: &mut Journal, name: &str| {
-        journal.measured(seed, name, || {
+    // The short run that gives the size is not as fast as a longer one.
+    let sizing = lasting(size.rate, SIZING_S);
+    let Some(took) = untouched(journal, "untouched for some seconds", sizing)?.as_f64() else {
+        return Ok(None);
+    };
+    let long = lasting(sizing.records as f64 / took, LONG_S);
+    // Runs without a tuner take turns with those with one.
+    let (mut tuned, mut flows) = (Value::Null, Vec::new());
+    for again in 0..=AGAIN {
+        let name = |name: &str| if again == 0 { name.to_owned() } else { format!("{name} #{again}") };
+        let with = journal.measured(seed, &name("tuned"), || {
             let seconds = run(bench, case, long, Beside::Tuner(saved))?;
             let log = std::fs::read_to_string(saved.with_extension("log"))?;
             Ok(json!({ "seconds": seconds, "settings": std::fs::read_to_string(saved)?, "log": log }))
-        })
-    };
-    let tuned = beside_tuner(journal, "tuned")?;
-    // Runs without a tuner take turns with those with one.
-    let mut flows: Vec<f64> = Vec::new();
-    for again in 0..=AGAIN {
-        let name = |name: &str| if again == 0 { name.to_owned() } else { format!("{name} #{again}") };
-        let seconds = beside_tuner(journal, &name("tuned"))?["seconds"].as_f64();
-        let after = untouched(journal, &name("untouched afterwards"))?.as_f64();
-        let (Some(seconds), Some(after)) = (seconds, after) else { return Ok(None) };
-        let untouched = f64::midpoint(before, after) / shorter.records as f64;
-        flows.push(untouched * long.records as f64 / seconds);
-        before = after;
+        })?;
+        let without = untouched(journal, &name("untouched"), long)?.as_f64();
+        let (Some(seconds), Some(without)) = (with["seconds"].as_f64(), without) else { return Ok(None) };
+        flows.push(without / seconds);
+        if again == 0 {
+            tuned = with;
+        }
         if (flows[0] - FLOW).abs() >= OPEN {
             break;
         }

@@ -30,6 +30,7 @@ impl World {
                 backlog_ticks: 0,
                 is_heavy: false,
                 rests_until: 0,
+                staying: 0,
                 moves: 0,
             });
         }
@@ -211,10 +212,27 @@ fn a_light_replica_goes_back_if_no_more_messages_pass_and_is_not_tried_again_soo
 #[test]
 fn what_the_user_moved_stays() {
     let mut world = World::new(2, 2);
-    (0..2).for_each(|replica| world.spreading.stays(replica, true));
+    (0..2).for_each(|replica| world.spreading.stays(replica, false, true));
     assert_eq!(world.pass(&[(20, 50_000); 2]), []);
     // A replica that the user lets go moves again.
-    world.spreading.stays(1, false);
+    world.spreading.stays(1, true, false);
+    let moves = world.pass(&[(20, 50_000); 2]);
+    assert!(matches!(moves[..], [(1, _)]), "{moves:?}");
+}
+
+#[test]
+fn a_replica_stays_until_the_last_of_its_tasks_that_the_user_moved_is_let_go() {
+    let mut world = World::new(2, 2);
+    world.spreading.stays(0, false, true);
+    // Two tasks of the second replica are moved, one of them twice; then one after the other is let go.
+    for (stayed, stays) in [(false, true), (false, true), (true, true), (true, false)] {
+        world.spreading.stays(1, stayed, stays);
+        assert_eq!(world.pass(&[(20, 50_000); 2]), []);
+    }
+    // A task that was free and is moved freely changes nothing.
+    world.spreading.stays(1, false, false);
+    assert_eq!(world.pass(&[(20, 50_000); 2]), []);
+    world.spreading.stays(1, true, false);
     let moves = world.pass(&[(20, 50_000); 2]);
     assert!(matches!(moves[..], [(1, _)]), "{moves:?}");
 }
@@ -222,7 +240,8 @@ fn what_the_user_moved_stays() {
 #[test]
 fn replicas_that_the_mapper_placed_again_move_as_at_first() {
     let mut world = World::new(2, 2);
-    (0..2).for_each(|replica| world.spreading.stays(replica, true));
+    world.pass(&[(20, 50_000); 2]);
+    assert_eq!(world.pass(&[(20, 50_000), (0, 0)]), [], "a replica that has just moved rests");
     world.place([(0, 1), (1, 1)].into_iter());
     assert_eq!(world.workers(), [1, 1]);
     let moves = world.pass(&[(20, 50_000); 2]);

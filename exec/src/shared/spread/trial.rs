@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use thalweg_space::Clock;
 
-use super::{STAYS, Siblings, Table};
+use super::{Siblings, Table};
 
 /// How long a trial lasts.
 const LASTS_NS: u64 = 2_000_000;
@@ -100,6 +100,6 @@ impl Table {
     /// Whether the replica still belongs to this split, and the user has not moved it.
     fn may_go_back(&self, replica: u32, of: *const Siblings) -> bool {
         let known = self.replicas.get(replica as usize).and_then(Option::as_ref);
-        known.is_some_and(|known| Arc::as_ptr(&known.siblings) == of && known.rests_until != STAYS)
+        known.is_some_and(|known| Arc::as_ptr(&known.siblings) == of && known.staying == 0)
     }
 }
