@@ -1,6 +1,7 @@
-//! Files with the initial settings of a run, one `NAME = VALUE` per line, as `thalweg tune --save` writes
-//! them.
+//! Files with the initial settings of a run, one `NAME = VALUE` per line. `thalweg tune --save` writes them, and `thalweg
+//! run --settings` reads them.
 
+use std::fmt;
 use std::path::Path;
 
 use crate::error::Error;
@@ -25,12 +26,16 @@ pub struct TaskPlace {
     pub stays: bool,
 }
 
+/// The settings of a task that say its worker: one on which it stays, and one on which it only starts.
+const WORKER: &str = "worker";
+const FIRST_WORKER: &str = "first_worker";
+
 /// The task that a setting is about, and whether the task stays on its worker.
 fn task_of(setting: &str) -> Option<(&str, bool)> {
     let (task, what) = setting.strip_prefix("task/")?.rsplit_once('.')?;
     match what {
-        "worker" => Some((task, true)),
-        "first_worker" => Some((task, false)),
+        WORKER => Some((task, true)),
+        FIRST_WORKER => Some((task, false)),
         _ => None,
     }
 }
@@ -80,6 +85,19 @@ impl SettingsFile {
     }
 }
 
+/// Writes the text of the file.
+impl fmt::Display for SettingsFile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (name, value) in &self.settings {
+            writeln!(f, "{name} = {value}")?;
+        }
+        for TaskPlace { task, worker, stays } in &self.places {
+            writeln!(f, "task/{task}.{} = {worker}", if *stays { WORKER } else { FIRST_WORKER })?;
+        }
+        Ok(())
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -92,6 +110,9 @@ mod tests {
         assert_eq!(file.settings, [pair("exec.quantum", "256"), pair("exec.quantum_us", "1ms")]);
         let place = |task: &str, worker, stays| TaskPlace { task: task.to_owned(), worker, stays };
         assert_eq!(file.places, [place("net/a[3]", 1, true), place("net/b.c", 0, false)]);
+        let written = "exec.quantum = 256\nexec.quantum_us = 1ms\ntask/net/a[3].worker = 1\ntask/net/b.c.first_worker = 0\n";
+        assert_eq!(file.to_string(), written);
+        assert_eq!(SettingsFile::parse(written).unwrap(), file);
     }
 
     #[test]

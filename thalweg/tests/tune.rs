@@ -286,6 +286,18 @@ fn a_run_that_cannot_be_tuned_reports_the_reason_at_once() {
 }
 
 #[test]
+fn a_tuner_that_found_nothing_says_that_its_file_is_empty() {
+    let run = Zeros::start();
+    let saved = run.folder.path().join("saved.settings");
+    let path = saved.to_str().unwrap();
+    let tuned = run.tuner(&["--for", "1ms", "--save", path]).output().unwrap();
+    let (stderr, file) = (text(&tuned.stderr), fs::read_to_string(&saved).unwrap());
+    assert!(tuned.status.success(), "{stderr}");
+    assert!(file.starts_with('#') && file.lines().count() == 1, "{file}");
+    assert!(stderr.contains(&format!("warning: {path} has no settings")), "{stderr}");
+}
+
+#[test]
 fn a_run_starts_from_a_file_of_settings() {
     let folder = tempfile::tempdir().unwrap();
     let file = |name: &str, text: &str| {

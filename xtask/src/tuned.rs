@@ -317,7 +317,7 @@ pub(crate) fn settings_text(settings: &str) -> String {
     let mut parts: Vec<String> = settings.iter().map(|setting| format!("`{setting}`")).collect();
     let moved = tasks.iter().filter(|task| !task.contains(".first_worker")).count();
     if moved > 0 {
-        parts.push(format!("{moved} tasks moved"));
+        parts.push(format!("{moved} {} moved", if moved == 1 { "task" } else { "tasks" }));
     }
     if parts.is_empty() && !tasks.is_empty() {
         parts.push("the mapping as it was".to_owned());

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use thalweg_exec::Placement;
 use thalweg_host::amount::time;
-use thalweg_host::{LiveRun, RunCommand, spaces};
+use thalweg_host::{LiveRun, RunCommand, SettingsFile, TaskPlace, spaces};
 use thalweg_tune::library::{Order, is_session};
 use thalweg_tune::{
     Action, Change, Decision, Goal, Guard, Knob, Options, Place, Progress, TuneProgress, What, percent,
@@ -218,8 +218,15 @@ fn tune(arguments: &Arguments, terminal: Terminal) -> Result<(), Failure> {
         return Err(problem);
     }
     if let Some(path) = &arguments.save {
-        let written = std::fs::write(path, settings_file(&kept, &tuned.places));
+        let file = settings_file(&kept, tuned.places);
+        let written = std::fs::write(path, format!("{SAVED_BY}{file}"));
         written.map_err(|error| Failure::run(format!("cannot write {}", path.display()), error))?;
+        if file == SettingsFile::default() {
+            let path = path.display();
+            print_stderr!(
+                "warning: {path} has no settings: no change was kept, and the mapping was not judged"
+            );
+        }
     }
     let changes = match tuned.kept {
         1 => "1 change stays".to_owned(),
@@ -302,24 +309,26 @@ fn decision_line(decision: &Decision) -> String {
 /// The kept changes and the workers of all tasks, as a file that `thalweg run --settings` reads: another run may place
 /// tasks that were not moved elsewhere, and begins without the moves that the run itself made. A task that the tuner did
 /// not move only starts on its worker, so that the run may move it.
-fn settings_file(kept: &[Action], places: &[Place]) -> String {
-    let mut text =
-        String::from("# What `thalweg tune` kept; `thalweg run --settings FILE` starts from it.\n");
+fn settings_file(kept: &[Action], places: Vec<Place>) -> SettingsFile {
     let mut last: Vec<&Change> = Vec::new();
     for change in kept.iter().flat_map(|action| &action.changes) {
         last.retain(|other| other.knob != change.knob);
         last.push(change);
     }
     let settings = last.into_iter().filter(|change| matches!(change.knob, Knob::Setting(_)));
-    for change in settings {
-        text += &format!("{} = {}\n", change.knob.name(), change.to);
+    let places = places.into_iter().map(|Place { task, worker, stays }| TaskPlace {
+        task,
+        worker: worker as usize,
+        stays,
+    });
+    SettingsFile {
+        settings: settings.map(|change| (change.knob.name(), change.to.to_string())).collect(),
+        places: places.collect(),
     }
-    for Place { task, worker, stays } in places {
-        let setting = if *stays { "worker" } else { "first_worker" };
-        text += &format!("task/{task}.{setting} = {worker}\n");
-    }
-    text
 }
+
+/// The first line of a file of kept changes.
+const SAVED_BY: &str = "# What `thalweg tune` kept; `thalweg run --settings FILE` starts from it.\n";
 
 /// The status line, which is rewritten at the bottom of a terminal.
 struct StatusLine {

@@ -728,7 +728,7 @@ impl Controller {
         let over = if gain.pairs >= most {
             Some("whether it gains is not clear".to_owned())
         } else if gain.pairs >= pairs_max {
-            let better = self.better_than(&trial, gain.mean, propose());
+            let better = self.better_than(&trial, propose());
             better.map(|other| format!("whether it gains is not clear, and {other} promises more"))
         } else {
             None
@@ -750,13 +750,13 @@ impl Controller {
         trial.scores.likely_least().is_some_and(|least| least > self.policy.gain_min)
     }
 
-    /// The candidate that promises more than the trial has gained on average so far, if there is one.
-    fn better_than(&self, trial: &Trial, gained: f64, mut others: Vec<Candidate>) -> Option<Action> {
+    /// The candidate that promises more than what the trial most likely gains at most, if there is one.
+    fn better_than(&self, trial: &Trial, mut others: Vec<Candidate>) -> Option<Action> {
         let own = &trial.candidate.action;
         let is_own = |action: &Action| action.key() == own.key() || *action == own.inverse();
         others.retain(|candidate| !is_own(&candidate.action));
         let best = self.best(others)?;
-        (self.hoped(&best) > gained).then_some(best.action)
+        (self.hoped(&best) > trial.scores.likely_most()?).then_some(best.action)
     }
 
     /// Whether the new values lower the rate although the goal keeps it.

@@ -299,6 +299,21 @@ fn a_trial_without_a_clear_result_gives_way_to_what_promises_more() {
     assert!(early >= 34, "{early} of 40");
 }
 
+/// What promises a little more than a trial has gained so far does not end it, because the trial may gain as much.
+#[test]
+fn a_trial_with_a_gain_goes_on_until_it_is_clear() {
+    let first = (0..200).filter(|&seed| {
+        let rate = |values: &[u64], _, chance: &mut Chance| {
+            let gained = if values[0] == 1 { 1110.0 } else { 1000.0 };
+            gained * (1.0 + 0.3 * (chance.uniform() - 0.5))
+        };
+        let kept = knobs(&[0.3, 0.13], rate, 100, seed);
+        kept.first().is_some_and(|(knob, _)| knob == "k0")
+    });
+    let first = first.count();
+    assert!(first >= 130, "{first} of 200");
+}
+
 /// Where windows scatter by 25 %, a pair that is 30 % worse shows little: the trial goes on, and finds the gain.
 #[test]
 fn a_bad_pair_in_a_run_that_scatters_does_not_end_a_trial() {

@@ -49,6 +49,8 @@ const MODE: &str = "monitor.mode";
 /// The least and the greatest length of a window.
 const WINDOW: Duration = Duration::from_millis(150);
 const WINDOW_MAX: Duration = Duration::from_secs(3);
+/// Windows are longer so that messages pass the network in one of them, but no longer than this.
+const INSIDE_MAX: Duration = Duration::from_secs(1);
 /// The greatest length of a window in which nothing is tried.
 const IDLE_MAX: Duration = Duration::from_secs(1);
 /// The tuner may use what its budget allows for this time in advance, because there is most to find at first.
@@ -196,6 +198,7 @@ pub fn tune(
         fed: 0,
         machine: thread::available_parallelism().map_or(1.0, |count| count.get() as f64),
         rate: f64::NAN,
+        inside: 0.0,
         decisions: 0,
         unnoted: VecDeque::new(),
     };
@@ -271,6 +274,8 @@ struct Tuner<'r> {
     machine: f64,
     /// The progress per second in the last window without a trial.
     rate: f64,
+    /// The number of messages in the network in the last window; in a trial, the greatest number since it began.
+    inside: f64,
     decisions: u64,
     /// Decisions that the run has not recorded yet.
     unnoted: VecDeque<Decision>,
@@ -385,14 +390,8 @@ impl Tuner<'_> {
         }
     }
 
-    /// The length of a window that contains enough messages.
     fn base(&self) -> Duration {
-        let needed = MESSAGES / self.rate;
-        if needed.is_finite() {
-            Duration::from_secs_f64(needed.clamp(0.0, 1e3)).clamp(WINDOW, WINDOW_MAX)
-        } else {
-            WINDOW
-        }
+        base_length(self.rate, self.inside)
     }
 
     /// Handles the measurements of a window; returns whether a setting or a task's worker was changed.
@@ -433,8 +432,11 @@ impl Tuner<'_> {
             self.progress = None;
         }
         let trial = self.controller.trial();
+        let inside = seen.latency * seen.rate;
         if trial.is_none() {
-            self.rate = seen.rate;
+            (self.rate, self.inside) = (seen.rate, inside);
+        } else {
+            self.inside = self.inside.max(inside);
         }
         report(&TuneProgress::Window { window: &window, rate: seen.rate, progress, trial });
         let (rules, settings, goal, machine) = (&self.rules, &self.settings, self.options.goal, self.machine);
@@ -662,6 +664,19 @@ fn guards_text(guards: &[Guard]) -> String {
     if guards.is_empty() { String::new() } else { format!(", as long as {}", guards.join(", ")) }
 }
 
+/// The length of a window that contains enough messages, in a run that makes `rate` messages a second and has `inside`
+/// messages in its network. It is no shorter than a message is in the network, up to [`INSIDE_MAX`], because messages
+/// that entered with the former values still leave in the window after a change, which is left out: with more room in
+/// streams, fewer messages leave while the streams fill, and more while they are emptied again.
+fn base_length(rate: f64, inside: f64) -> Duration {
+    let lasts = |messages: f64, most: Duration| {
+        let seconds = messages / rate;
+        let seconds = if seconds.is_finite() { seconds.clamp(0.0, most.as_secs_f64()) } else { 0.0 };
+        Duration::from_secs_f64(seconds)
+    };
+    lasts(MESSAGES, WINDOW_MAX).max(lasts(inside, INSIDE_MAX)).max(WINDOW)
+}
+
 /// The length of the next window while nothing is tried, after a window that was `length` long: longer if the tuner has
 /// used `too_much` seconds more than its budget allows.
 fn idle_length(length: Duration, base: Duration, too_much: f64) -> Duration {
@@ -671,6 +686,18 @@ fn idle_length(length: Duration, base: Duration, too_much: f64) -> Duration {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn windows_are_as_long_as_messages_are_in_the_network() {
+        assert_eq!(base_length(1e5, 10.0), WINDOW);
+        assert_eq!(base_length(400.0, 10.0), Duration::from_millis(500));
+        assert_eq!(base_length(1000.0, 640.0), Duration::from_millis(640));
+        assert_eq!(base_length(1000.0, 1e6), INSIDE_MAX);
+        assert_eq!(base_length(10.0, 1e6), WINDOW_MAX);
+        for (rate, inside) in [(f64::NAN, 10.0), (0.0, 10.0), (1e5, f64::NAN)] {
+            assert_eq!(base_length(rate, inside), WINDOW, "{rate} {inside}");
+        }
+    }
 
     /// A window costs 10 ms of processor time, so windows of 150 ms use 6.7 % of a processor.
     #[test]

@@ -251,7 +251,7 @@ fn measure(bench: &Bench, journal: &mut Journal, seed: u64, start: &Start) -> Re
     })?;
     let Some(size) = size_of(&sized) else { return Ok(None) };
     let saved = bench.folder.join("tuned.settings");
-    let Some(Flow { tuned, whole }) = flow(bench, journal, (seed, case), size, &saved)? else {
+    let Some(Flow { tuned, whole, rate }) = flow(bench, journal, (seed, case), size, &saved)? else {
         return Ok(None);
     };
     let settings = tuned["settings"].as_str().unwrap_or_default();
@@ -281,7 +281,7 @@ fn measure(bench: &Bench, journal: &mut Journal, seed: u64, start: &Start) -> Re
     best.sort_by(|a, b| shortest(&a.0).total_cmp(&shortest(&b.0)));
     best.truncate(COMPARED);
     best.push(ways.swap_remove(0));
-    let longer = Size { records: ((size.rate * COMPARED_S) as u64).clamp(size.records, 2_000_000), ..size };
+    let longer = Size { records: ((rate * COMPARED_S) as u64).clamp(size.records, 2_000_000), ..size };
     let long = |name: &str| format!("{name}, long");
     let kept = settings_text(settings);
     for round in 0..SELECTING {
@@ -314,6 +314,8 @@ struct Flow {
     tuned: Value,
     /// Its rate by that of runs without a tuner.
     whole: f64,
+    /// The records per second of a run without a tuner.
+    rate: f64,
 }
 
 /// Measures a network with and without a tuner by turns.
@@ -336,7 +338,7 @@ fn flow(
     };
     let long = lasting(sizing.records as f64 / took, LONG_S);
     // Runs without a tuner take turns with those with one.
-    let (mut tuned, mut flows) = (Value::Null, Vec::new());
+    let (mut tuned, mut rate, mut flows) = (Value::Null, f64::NAN, Vec::new());
     for again in 0..=AGAIN {
         let name = |name: &str| if again == 0 { name.to_owned() } else { format!("{name} #{again}") };
         let with = journal.measured(seed, &name("tuned"), || {
@@ -348,14 +350,14 @@ fn flow(
         let (Some(seconds), Some(without)) = (with["seconds"].as_f64(), without) else { return Ok(None) };
         flows.push(without / seconds);
         if again == 0 {
-            tuned = with;
+            (tuned, rate) = (with, long.records as f64 / without);
         }
         if (flows[0] - FLOW).abs() >= OPEN {
             break;
         }
     }
     let whole = flows.iter().sum::<f64>() / flows.len() as f64;
-    Ok(Some(Flow { tuned, whole }))
+    Ok(Some(Flow { tuned, whole, rate }))
 }
 
 /// The time of the first of two ways by that of the second: the median of pairs of runs, which take turns. NaN if no
@@ -476,7 +478,7 @@ mod tests {
     fn saved_settings_are_described_in_a_few_words() {
         assert_eq!(
             settings_text("# of a run\n\nexec.quantum=64\ntask/a.worker=1\ntask/b.first_worker=0\n"),
-            "`exec.quantum=64`, 1 tasks moved"
+            "`exec.quantum=64`, 1 task moved"
         );
         assert_eq!(settings_text("task/b.first_worker=0\n"), "the mapping as it was");
         assert_eq!(settings_text("# of a run\n"), "nothing");
