@@ -432,12 +432,8 @@ impl Tuner<'_> {
             self.progress = None;
         }
         let trial = self.controller.trial();
-        let inside = seen.latency * seen.rate;
-        if trial.is_none() {
-            (self.rate, self.inside) = (seen.rate, inside);
-        } else {
-            self.inside = self.inside.max(inside);
-        }
+        let (rate, inside) = if trial.is_none() { (seen.rate, 0.0) } else { (self.rate, self.inside) };
+        (self.rate, self.inside) = (rate, inside.max(seen.latency * seen.rate));
         report(&TuneProgress::Window { window: &window, rate: seen.rate, progress, trial });
         let (rules, settings, goal, machine) = (&self.rules, &self.settings, self.options.goal, self.machine);
         let pinned: Vec<u64> =
