@@ -115,8 +115,8 @@ pub struct Former {
 }
 
 impl TaskMover {
-    /// Requests that a task is moved to another worker, where it stays. The task moves between two of its dispatches, and no
-    /// message is lost or reordered. Tasks that were placed by name or by the user's mapper are moved, too.
+    /// Requests that a task is moved to another worker, where it stays until another number of workers takes part, for which
+    /// the mapper places all tasks again. The task moves between two of its dispatches, and no message is lost or reordered. Tasks that were placed by name or by the user's mapper are moved, too.
     ///
     /// # Errors
     /// If there is no such node or worker, the worker takes no part now, or `to` names no worker.

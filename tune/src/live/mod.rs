@@ -383,15 +383,11 @@ impl Tuner<'_> {
     /// The length of the next window: short at first and during a trial, otherwise long enough for the tuner to stay
     /// within its budget.
     fn next_length(&self, length: Duration, used: f64, begun: Instant) -> Duration {
-        let (base, budget) = (self.base(), self.options.budget);
+        let (base, budget) = (base_length(self.rate, self.inside), self.options.budget);
         match self.controller.trial() {
             Some(_) => base,
             None => idle_length(length, base, used - budget * (begun.elapsed() + CREDIT).as_secs_f64()),
         }
-    }
-
-    fn base(&self) -> Duration {
-        base_length(self.rate, self.inside)
     }
 
     /// Handles the measurements of a window; returns whether a setting or a task's worker was changed.

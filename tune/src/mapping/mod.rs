@@ -14,8 +14,8 @@
 //! workers share. `P` is the period: the time for one unit of input.
 //!
 //! **Search.** The search refines several start mappings: longest-first, a cut along the streams, all tasks
-//! on one worker, the present mapping, and random ones. Each step makes the best move, pair of moves or swap
-//! that lowers `P + 0.001 · rms(L)`, until none does. The method is related to Nguyen and Kirner's congestion
+//! on one worker, the present mapping, and random ones. Each step makes the move that lowers `P + 0.001 · rms(L)` most; if
+//! none does, it makes a pair of moves or a swap that does, until there is none either. The method is related to Nguyen and Kirner's congestion
 //! avoidance (TPDS 2016). The number of steps is bounded, so the search ends in time for a million tasks.
 
 mod refine;
