@@ -233,7 +233,7 @@ impl Shared {
     /// Returns which of the two was true before.
     pub(crate) fn now_stays(&self, task: &TaskCell, stays: bool) -> bool {
         let stayed = task.stays.replace(stays);
-        if let Some(replica) = task.member_of() {
+        if let Some(replica) = task.member_of().filter(|_| stayed != stays) {
             self.spreading.stays(replica, stayed, stays);
         }
         stayed
