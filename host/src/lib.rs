@@ -50,4 +50,4 @@ pub use notice::{Notice, Notices};
 pub use record::{Recorded, Recording, RecordingPlan};
 pub use run::{Ended, FailedTask, Notes, OnFull, Plan, Run, Tally};
 pub use shared_map::{MAP_PREFIX, no_key};
-pub use tuned::{SettingsFile, TaskPlace};
+pub use tuned::{InitialSetting, SettingsFile, TaskPlace};

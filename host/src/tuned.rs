@@ -6,11 +6,29 @@ use std::path::Path;
 
 use crate::error::Error;
 
+/// The value that a setting has when a run starts.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct InitialSetting {
+    /// The name of the setting.
+    pub name: String,
+    /// The value, as a user writes it.
+    pub value: String,
+    /// The file and the line that say so, as `FILE:LINE`, for errors; empty if no file does.
+    pub origin: String,
+}
+
+impl InitialSetting {
+    /// A setting that no file names.
+    pub fn new(name: impl Into<String>, value: impl Into<String>) -> InitialSetting {
+        InitialSetting { name: name.into(), value: value.into(), origin: String::new() }
+    }
+}
+
 /// The content of a file of settings.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SettingsFile {
     /// Settings and their values, in the order of the file.
-    pub settings: Vec<(String, String)>,
+    pub settings: Vec<InitialSetting>,
     /// The workers of tasks.
     pub places: Vec<TaskPlace>,
 }
@@ -49,22 +67,22 @@ impl SettingsFile {
         let text = std::fs::read_to_string(path);
         let text =
             text.map_err(|error| Error::usage(format!("cannot read {}", path.display())).because(error))?;
-        SettingsFile::parse(&text)
-            .map_err(|(line, why)| Error::usage(format!("{}:{line}: {why}", path.display())))
+        SettingsFile::parse(&text, path)
     }
 
-    /// Parses the text of a file of settings; an error contains the number of the wrong line.
+    /// Parses the text of the file of settings `path`, which errors name with the wrong line.
     ///
     /// # Errors
     /// A line is no setting.
-    pub fn parse(text: &str) -> Result<SettingsFile, (usize, String)> {
+    pub fn parse(text: &str, path: &Path) -> Result<SettingsFile, Error> {
         let mut file = SettingsFile::default();
         for (n, line) in text.lines().enumerate() {
             let line = line.trim();
             if line.is_empty() || line.starts_with('#') {
                 continue;
             }
-            let wrong = |why: String| (n + 1, why);
+            let origin = format!("{}:{}", path.display(), n + 1);
+            let wrong = |why: String| Error::usage(format!("{origin}: {why}"));
             let Some((name, value)) = line.rsplit_once('=') else {
                 return Err(wrong(format!("`{line}`: a setting's name, `=` and its value are needed")));
             };
@@ -78,7 +96,9 @@ impl SettingsFile {
                 None if name.is_empty() || value.is_empty() => {
                     return Err(wrong(format!("`{line}`: a setting's name, `=` and its value are needed")));
                 }
-                None => file.settings.push((name.to_owned(), value.to_owned())),
+                None => {
+                    file.settings.push(InitialSetting { origin, ..InitialSetting::new(name, value) });
+                }
             }
         }
         Ok(file)
@@ -88,7 +108,7 @@ impl SettingsFile {
 /// Writes the text of the file.
 impl fmt::Display for SettingsFile {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (name, value) in &self.settings {
+        for InitialSetting { name, value, .. } in &self.settings {
             writeln!(f, "{name} = {value}")?;
         }
         for TaskPlace { task, worker, stays } in &self.places {
@@ -105,14 +125,22 @@ mod tests {
     #[test]
     fn a_file_of_settings_has_settings_and_workers_of_tasks() {
         let text = "# kept\n\nexec.quantum = 256\n task/net/a[3].worker = 1\ntask/net/b.c.first_worker=0\nexec.quantum_us=1ms\n";
-        let file = SettingsFile::parse(text).unwrap();
-        let pair = |name: &str, value: &str| (name.to_owned(), value.to_owned());
-        assert_eq!(file.settings, [pair("exec.quantum", "256"), pair("exec.quantum_us", "1ms")]);
+        let path = Path::new("a.settings");
+        let file = SettingsFile::parse(text, path).unwrap();
+        let setting = |name: &str, value: &str, origin: &str| InitialSetting {
+            origin: origin.to_owned(),
+            ..InitialSetting::new(name, value)
+        };
+        let expected = [
+            setting("exec.quantum", "256", "a.settings:3"),
+            setting("exec.quantum_us", "1ms", "a.settings:6"),
+        ];
+        assert_eq!(file.settings, expected);
         let place = |task: &str, worker, stays| TaskPlace { task: task.to_owned(), worker, stays };
         assert_eq!(file.places, [place("net/a[3]", 1, true), place("net/b.c", 0, false)]);
         let written = "exec.quantum = 256\nexec.quantum_us = 1ms\ntask/net/a[3].worker = 1\ntask/net/b.c.first_worker = 0\n";
         assert_eq!(file.to_string(), written);
-        assert_eq!(SettingsFile::parse(written).unwrap(), file);
+        assert_eq!(SettingsFile::parse(written, path).unwrap().to_string(), written);
     }
 
     #[test]
@@ -124,8 +152,8 @@ mod tests {
             ("\n\n = 3", 3, "`=`"),
             ("a =", 1, "`=`"),
         ] {
-            let (at, error) = SettingsFile::parse(text).unwrap_err();
-            assert!(at == line && error.contains(why), "{text}: {at} {error}");
+            let error = SettingsFile::parse(text, Path::new("f")).unwrap_err().to_string();
+            assert!(error.starts_with(&format!("f:{line}: ")) && error.contains(why), "{text}: {error}");
         }
     }
 }

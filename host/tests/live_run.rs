@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use thalweg_exec::Placement;
 use thalweg_host::io::{Endpoint, Side};
-use thalweg_host::{ErrorKind, Interrupt, LiveRun, Notices, Plan, Run, RunCommand, chain};
+use thalweg_host::{ErrorKind, InitialSetting, Interrupt, LiveRun, Notices, Plan, Run, RunCommand, chain};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -116,7 +116,7 @@ fn a_plan_that_cannot_be_followed_is_refused_with_a_reason() {
     assert_eq!(chain(&error), format!("cannot read /no/such/file: {}", source.unwrap()));
     let error = refused(Plan { libraries: vec!["/no/such/lib.so".into()], ..good.clone() });
     assert_eq!(error.code(), Some("E0904"));
-    let settings = vec![("exec.quantum".to_owned(), "0".to_owned())];
+    let settings = vec![InitialSetting::new("exec.quantum", "0")];
     let error = refused(Plan { settings, space: None, ..good });
     assert!(error.to_string().contains("is out of range"), "{error}");
 }

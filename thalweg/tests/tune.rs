@@ -325,9 +325,11 @@ fn a_run_starts_from_a_file_of_settings() {
     assert_eq!(text(&ran.stdout), "{\"<n>\": 2}\n", "{}", text(&ran.stderr));
     let all = SpaceReader::open(&space).unwrap().settings().unwrap();
     assert!(all.iter().any(|setting| setting.name == "exec.quantum" && setting.value == 256));
-    let wrong = start(&file("wrong.settings", "exec.quantum\n"), &folder.path().join("other"));
-    let stderr = text(&wrong.stderr);
-    assert!(wrong.status.code() == Some(2) && stderr.contains("wrong.settings:1:"), "{stderr}");
+    for wrong in ["\nexec.quantum\n", "\nexec.quantom = 3\n", "\nexec.quantum = 0\n"] {
+        let wrong = start(&file("wrong.settings", wrong), &folder.path().join("other"));
+        let stderr = text(&wrong.stderr);
+        assert!(wrong.status.code() == Some(2) && stderr.contains("wrong.settings:2: "), "{stderr}");
+    }
 }
 
 /// The workers of a run's tasks. The second task of a component that was made has `~2` behind its name.

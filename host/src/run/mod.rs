@@ -44,7 +44,7 @@ use crate::io::{Endpoint, Sink, SinkDefaults, Source, SourceDefaults};
 use crate::libraries;
 use crate::notice::{Notice, Notices};
 use crate::settings::{known, value_of};
-use crate::tuned::TaskPlace;
+use crate::tuned::{InitialSetting, TaskPlace};
 use control::{Control, name_of};
 use ends::Ends;
 use folder::Folder;
@@ -95,8 +95,8 @@ pub struct Plan {
     pub keep: Option<OnFull>,
     /// The options of the runtime. The run replaces the field `space` of the options by the run's space.
     pub options: Options,
-    /// The names of settings, with their initial values.
-    pub settings: Vec<(String, String)>,
+    /// The initial values of settings.
+    pub settings: Vec<InitialSetting>,
     /// The workers that tasks are moved to as soon as they exist.
     pub places: Vec<TaskPlace>,
     /// The other nodes that the network runs on, if there are any.
@@ -354,9 +354,9 @@ fn space(plan: &Plan) -> Result<Space, Error> {
 
 /// The number of workers with which a run starts: the initial value of `exec.workers`, if there is one. Workers that
 /// were added after the start would let the mapper place all tasks again, also those that have a place of their own.
-fn initial_workers(settings: &[(String, String)], options: &Options) -> usize {
-    let set = settings.iter().rev().find(|(name, _)| name == "exec.workers");
-    let count = set.and_then(|(_, value)| value.parse::<usize>().ok());
+fn initial_workers(settings: &[InitialSetting], options: &Options) -> usize {
+    let set = settings.iter().rev().find(|setting| setting.name == "exec.workers");
+    let count = set.and_then(|setting| setting.value.parse::<usize>().ok());
     // A number that is out of range is reported when the settings are set.
     count
         .filter(|count| (1..=options.workers_max.max(options.workers)).contains(count))
@@ -364,14 +364,19 @@ fn initial_workers(settings: &[(String, String)], options: &Options) -> usize {
 }
 
 /// Sets the initial values of settings. Settings of boxes exist only after the network has started.
-fn set(changes: &[(String, String)], space: &Space) -> Result<(), Error> {
+fn set(changes: &[InitialSetting], space: &Space) -> Result<(), Error> {
     if changes.is_empty() {
         return Ok(());
     }
     let reader = SpaceReader::open(space.path()).map_err(Error::usage_of)?;
     let settings = reader.settings().map_err(Error::usage_of)?;
-    for (name, value) in changes {
-        reader.set(name, value_of(known(&settings, name)?, value)?).map_err(Error::usage_of)?;
+    for InitialSetting { name, value, origin } in changes {
+        let value = known(&settings, name).and_then(|setting| value_of(setting, value));
+        let value = value.map_err(|error| match origin.as_str() {
+            "" => error,
+            _ => Error::usage(format!("{origin}: {error}")),
+        })?;
+        reader.set(name, value).map_err(Error::usage_of)?;
     }
     Ok(())
 }

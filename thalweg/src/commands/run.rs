@@ -19,7 +19,9 @@ use thalweg_host::amount::{microseconds, size};
 use thalweg_host::io::{
     Endpoint, Format, Place, Side, SinkDefaults, SourceDefaults, keep_standard_output, label_name, rate,
 };
-use thalweg_host::{Ended, Interrupt, Notice, Notices, OnFull, Plan, Run, SettingsFile, Tally};
+use thalweg_host::{
+    Ended, InitialSetting, Interrupt, Notice, Notices, OnFull, Plan, Run, SettingsFile, Tally,
+};
 use thalweg_net::json::Names;
 
 use crate::Terminal;
@@ -455,11 +457,11 @@ fn bytes(text: &str) -> Result<usize, String> {
 }
 
 /// Parses `NAME=VALUE`.
-fn setting(change: &str) -> Result<(String, String), Failure> {
+fn setting(change: &str) -> Result<InitialSetting, Failure> {
     let (name, value) = change.split_once('=').ok_or_else(|| {
         Failure::Usage(format!("--set {change}: a setting's name, `=` and its value are needed"))
     })?;
-    Ok((name.to_owned(), value.to_owned()))
+    Ok(InitialSetting::new(name, value))
 }
 
 fn workers(arguments: &Arguments) -> Result<usize, Failure> {

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use thalweg_exec::Placement;
 use thalweg_host::amount::time;
-use thalweg_host::{LiveRun, RunCommand, SettingsFile, TaskPlace, spaces};
+use thalweg_host::{InitialSetting, LiveRun, RunCommand, SettingsFile, TaskPlace, spaces};
 use thalweg_tune::library::{Order, is_session};
 use thalweg_tune::{
     Action, Change, Decision, Goal, Guard, Knob, Options, Place, Progress, TuneProgress, What, percent,
@@ -321,10 +321,8 @@ fn settings_file(kept: &[Action], places: Vec<Place>) -> SettingsFile {
         worker: worker as usize,
         stays,
     });
-    SettingsFile {
-        settings: settings.map(|change| (change.knob.name(), change.to.to_string())).collect(),
-        places: places.collect(),
-    }
+    let settings = settings.map(|change| InitialSetting::new(change.knob.name(), change.to.to_string()));
+    SettingsFile { settings: settings.collect(), places: places.collect() }
 }
 
 /// The first line of a file of kept changes.

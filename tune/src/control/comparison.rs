@@ -3,88 +3,72 @@
 //!
 //! Each pair of windows gives one sample `d_k`, the logarithm of the ratio of scores. The gain is `exp(mean
 //! d) − 1`. The bounds of the gain are those of Student's t, one-sided at 99 %, because they are checked after each pair.
-//! Three pairs say little about their own scatter. The scatter of the windows before the trial is known, and counts
-//! beside theirs as a number of further degrees of freedom, with the pooled variance of both. A gain that is too small
-//! needs less certainty, 85 %: a change that
-//! was given up wrongly is tried again later, and a change for the worse costs flow as long as it is tried.
 
-/// Student's t, one-sided 99 %, for 1 to 10 degrees of freedom.
-const T99: [f64; 10] = [31.821, 6.965, 4.541, 3.747, 3.365, 3.143, 2.998, 2.896, 2.821, 2.764];
-/// Student's t, one-sided 85 %, for 1 to 10 degrees of freedom.
-const T85: [f64; 10] = [1.963, 1.386, 1.250, 1.190, 1.156, 1.134, 1.119, 1.108, 1.100, 1.093];
+/// Quantiles of Student's distribution, for 1 to 10 degrees of freedom, and for very many.
+pub(super) struct Student {
+    pub(super) few: [f64; 10],
+    pub(super) many: f64,
+}
+
+impl Student {
+    /// The quantile for so many degrees of freedom; for more than ten by the first terms of its expansion by Fisher and Cornish.
+    pub(super) fn of(&self, freedom: f64) -> f64 {
+        match freedom {
+            10.0.. => self.many + (self.many.powi(3) + self.many) / (4.0 * freedom),
+            _ => self.few[freedom.max(1.0) as usize - 1],
+        }
+    }
+}
+
+/// One-sided at 99 %.
+const CERTAIN: Student =
+    Student { few: [31.821, 6.965, 4.541, 3.747, 3.365, 3.143, 2.998, 2.896, 2.821, 2.764], many: 2.326 };
+/// One-sided at 85 %.
+pub(super) const LIKELY: Student =
+    Student { few: [1.963, 1.386, 1.250, 1.190, 1.156, 1.134, 1.119, 1.108, 1.100, 1.093], many: 1.036 };
 /// The least uncertainty of a comparison: short windows that agree exactly do not make the comparison
 /// certain.
 const SCATTER_MIN: f64 = 0.002;
-
-/// By what pairs of windows with the same settings scatter, and the number of degrees of freedom with which this is known.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Scatter {
-    pub(crate) deviation: f64,
-    pub(crate) freedom: f64,
-}
 
 /// The pairs of windows so far.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Comparison {
     ratios: Vec<f64>,
-    /// The sum of the logarithms of the scores of the first way.
-    firsts: f64,
-    /// What was known before the first pair.
-    before: Scatter,
 }
 
-/// The gain of the second way as a fraction of the first, with its bounds.
+/// The gain of the second way as a fraction of the first, with its bounds: one-sided at 97.5 % in runs of networks, and at 99 % for
+/// libraries.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Gain {
     /// The estimated gain.
     pub mean: f64,
-    /// The gain is at least this value, in 99 of 100 cases.
+    /// The gain is at least this value.
     pub least: f64,
-    /// The gain is at most this value, in 99 of 100 cases.
+    /// The gain is at most this value.
     pub most: f64,
     /// The number of pairs of windows that were compared.
     pub pairs: usize,
 }
 
 impl Comparison {
-    /// A comparison without pairs, of a run with pairs that scatter in a known way.
-    pub(crate) fn of_scatter(before: Scatter) -> Comparison {
-        Comparison { before, ..Comparison::default() }
-    }
-
     /// Adds a pair of scores, both positive.
     pub(crate) fn add(&mut self, first: f64, second: f64) {
         self.ratios.push((second / first).ln());
-        self.firsts += first.ln();
-    }
-
-    /// The score of the first way, as the geometric mean.
-    pub(super) fn former(&self) -> f64 {
-        (self.firsts / self.ratios.len().max(1) as f64).exp()
     }
 
     /// The result so far; one pair gives no bounds.
     pub(crate) fn gain(&self) -> Option<Gain> {
-        let (n, mean) = (self.ratios.len(), self.mean()?);
-        let Some(half) = self.half_width(&T99) else {
-            return Some(Gain { mean: mean.exp_m1(), least: -1.0, most: f64::INFINITY, pairs: n });
+        let (pairs, mean) = (self.ratios.len(), self.mean()?);
+        let Some(half) = self.half_width(&CERTAIN) else {
+            return Some(Gain { mean: mean.exp_m1(), least: -1.0, most: f64::INFINITY, pairs });
         };
-        Some(Gain {
-            mean: mean.exp_m1(),
-            least: (mean - half).exp_m1(),
-            most: (mean + half).exp_m1(),
-            pairs: n,
-        })
+        let [mean, least, most] = [mean, mean - half, mean + half].map(f64::exp_m1);
+        Some(Gain { mean, least, most, pairs })
     }
 
     /// The gain is at most this value, in 85 of 100 cases.
     pub(crate) fn likely_most(&self) -> Option<f64> {
-        Some((self.mean()? + self.half_width(&T85)?).exp_m1())
-    }
-
-    /// The gain is at least this value, in 85 of 100 cases.
-    pub(crate) fn likely_least(&self) -> Option<f64> {
-        Some((self.mean()? - self.half_width(&T85)?).exp_m1())
+        Some((self.mean()? + self.half_width(&LIKELY)?).exp_m1())
     }
 
     /// The mean of the logarithms of the ratios.
@@ -93,17 +77,14 @@ impl Comparison {
         (n > 0).then(|| self.ratios.iter().sum::<f64>() / n as f64)
     }
 
-    /// By how much the mean may be wrong, by a table of Student's t; `None` for fewer than two pairs.
-    fn half_width(&self, table: &[f64; 10]) -> Option<f64> {
+    /// By how much the mean may be wrong; `None` for fewer than two pairs.
+    fn half_width(&self, student: &Student) -> Option<f64> {
         let n = self.ratios.len();
-        let own = n.checked_sub(1).filter(|own| *own > 0)? as f64;
+        let freedom = n.checked_sub(1).filter(|freedom| *freedom > 0)? as f64;
         let mean = self.mean()?;
-        let Scatter { deviation, freedom } = self.before;
-        let t = table[((own + freedom) as usize).clamp(1, table.len()) - 1];
         let squares: f64 = self.ratios.iter().map(|ratio| (ratio - mean).powi(2)).sum();
-        let pooled = (squares + freedom * deviation.powi(2)) / (own + freedom);
-        let scatter = pooled.sqrt().max(SCATTER_MIN);
-        Some(t * scatter / (n as f64).sqrt())
+        let scatter = (squares / freedom).sqrt().max(SCATTER_MIN);
+        Some(student.of(freedom) * scatter / (n as f64).sqrt())
     }
 }
 

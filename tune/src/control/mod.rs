@@ -6,6 +6,7 @@
 //!              stable, something promises a gain
 //!   observing ─────────────────────────────────► trial: A B  B A  A B  …
 //!       ▲  ▲                                       │ surely better: keep
+//!       │  ├───────────────────────────────────────┤ something else promises more: put off
 //!       │  └───────────────────────────────────────┤ surely not, undecided, harm, a guard broken: take back,
 //!       └─ regime changed: failures forgotten      ▼ and not again for 10 s, 20 s, 40 s, …
 //! ```
@@ -24,21 +25,27 @@
 mod comparison;
 mod decision;
 mod goal;
+mod level;
 mod machine;
 mod moved;
 #[cfg(test)]
 mod plants;
+mod promises;
 mod regime;
 mod seen;
 mod speed;
+mod trial;
 
 use std::collections::{HashMap, HashSet};
 
 use crate::action::{Action, Candidate};
+use level::Level;
 use machine::Machine;
 use moved::Moved;
+use promises::{Begun, Promises};
 use regime::{Other, Regime, STABLE};
 use speed::Speed;
+use trial::{Load, Trial, Watch};
 
 pub(crate) use comparison::Comparison;
 pub use comparison::Gain;
@@ -106,30 +113,6 @@ pub enum Order {
     Undo(Action),
 }
 
-/// A trial under way.
-#[derive(Clone, Debug)]
-struct Trial {
-    candidate: Candidate,
-    scores: Comparison,
-    rates: Comparison,
-    /// The score and rate of the first window of the present pair, if that window was measured already.
-    half: Option<(f64, f64)>,
-    /// Whether the new values are in force.
-    is_on: bool,
-    /// The guards that were broken before the trial began, for which the trial is therefore not the cause.
-    broken_before: Vec<usize>,
-    unknown: usize,
-    /// The number of windows since the former values came back in which the new ones still had an effect.
-    lingers: usize,
-    /// How often the work moved to other components, or the run moved tasks, during the trial.
-    shifts: usize,
-    /// Whether the last window with the former values was far from those before the trial.
-    has_strayed: bool,
-    /// For a goal that keeps the rate: by which part of itself the measure was worse while the new values were in
-    /// force, such as the latency longer, times that time in seconds. A trial ends when that is more than trials may cost.
-    excess: f64,
-}
-
 /// The largest part by which the measure of one pair counts as worse.
 const EXCESS_MAX: f64 = 20.0;
 
@@ -141,38 +124,6 @@ const ANEW_MAX: usize = 2;
 /// The longest time, in windows, for which new values may have an effect after the former ones came back: work
 /// that the new values let in is still done.
 const LINGERS_MAX: usize = 4;
-
-/// What a run has to do: messages a second, and the processor time of each, in seconds at the usual speed.
-#[derive(Clone, Copy, Debug)]
-struct Load {
-    rate: f64,
-    each: f64,
-}
-
-/// Two loads are the same if their rates, and their processor times, differ by no more than these factors.
-const SAME_RATE: f64 = 1.05;
-const SAME_WORK: f64 = 1.1;
-
-impl Load {
-    fn of(seen: &Seen) -> Load {
-        let speed = if seen.speed.is_finite() { seen.speed } else { 1.0 };
-        Load { rate: seen.rate, each: speed * seen.processors / seen.rate }
-    }
-
-    fn is_about(self, other: Load) -> bool {
-        let near = |a: f64, b: f64, times: f64| a <= times * b && b <= times * a;
-        near(self.rate, other.rate, SAME_RATE) && near(self.each, other.each, SAME_WORK)
-    }
-}
-
-/// A change that was kept, which is watched for some more windows because its gain or its harm may come late.
-#[derive(Clone, Debug)]
-struct Watch {
-    action: Action,
-    /// The score that the run had before the change.
-    former: f64,
-    scores: Vec<f64>,
-}
 
 /// The number of windows for which a kept change is watched; the next constant says by how much these windows
 /// may be worse than those before the change.
@@ -209,6 +160,7 @@ pub struct Controller {
     speed: Speed,
     moved: Moved,
     regime: Regime,
+    level: Level,
     /// Counts the regimes.
     era: u64,
     /// What the run has to do in the present regime.
@@ -222,8 +174,9 @@ pub struct Controller {
     failures: HashMap<String, Failure>,
     /// The actions of which a trial was interrupted.
     interrupted: HashSet<String>,
-    /// The weight of each model: the fraction of the gains that it predicted which came true.
-    trust: HashMap<String, f64>,
+    promises: Promises,
+    /// The candidate to which the last trial gave way.
+    next: Option<Candidate>,
     pinned: HashSet<String>,
     kept: Vec<Action>,
     /// The cost of trials so far, in seconds of flow.
@@ -261,6 +214,7 @@ impl Controller {
             speed: Speed::default(),
             moved: Moved::default(),
             regime: Regime::default(),
+            level: Level::default(),
             era: 0,
             load: None,
             trial: None,
@@ -269,7 +223,8 @@ impl Controller {
             blind: 0,
             failures: HashMap::new(),
             interrupted: HashSet::new(),
-            trust: HashMap::new(),
+            promises: Promises::default(),
+            next: None,
             pinned: HashSet::new(),
             kept: Vec::new(),
             cost: 0.0,
@@ -382,9 +337,9 @@ impl Controller {
 
     /// The gain of a trial after which nothing more is measured, if the new values shall stay.
     fn gain_at_end(&self, trial: &Trial, is_run_over: bool) -> Option<Gain> {
-        let gain = trial.scores.gain()?;
+        let gain = (trial.pairs > 0).then(|| self.level.gain(trial.pairs))?;
         let is_sure = gain.pairs >= self.policy.pairs_min && gain.least > 0.0;
-        ((is_sure || is_run_over && self.is_likely(trial)) && !self.slows(trial)).then_some(gain)
+        ((is_sure || is_run_over && gain.pairs > 1 && self.is_likely()) && !self.slows(trial)).then_some(gain)
     }
 
     /// Records that tuning began.
@@ -412,11 +367,18 @@ impl Controller {
         let score = self.speed.level(score, seen.speed, self.settling == 0);
         self.blind = 0;
         self.windows += 1;
+        let was_on = self.trial.as_ref().map(|trial| trial.is_on);
         let order = match self.trial.take() {
             Some(trial) => self.step_trial(trial, seen, score, propose),
             None => self.step_observing(seen, score, propose),
         };
-        if order != Order::Wait {
+        let is_other = match &order {
+            Order::Wait => false,
+            Order::Try(_) | Order::Former(_) => true,
+            Order::Keep(_) => was_on == Some(false),
+            Order::Undo(_) => was_on != Some(false),
+        };
+        if is_other {
             self.settling = self.policy.settle;
             self.speed.restart();
         }
@@ -427,10 +389,13 @@ impl Controller {
     /// of its pairs must have the same tasks beside those that the trial moves.
     fn measure_anew(&mut self) -> Order {
         self.watch = None;
+        self.promises.settings_changed();
+        self.level.forget_mean();
         let Some(mut trial) = self.trial.take() else { return Order::Wait };
         self.regime.restart();
-        trial.half = None;
-        (trial.scores, trial.rates) = (Comparison::of_scatter(self.regime.of_pairs()), Comparison::default());
+        self.level.begin(None);
+        (trial.half, trial.pairs, trial.before) = (None, 0, 0);
+        trial.rates = Comparison::default();
         trial.shifts += 1;
         Order::Wait.with(|| self.trial = Some(trial))
     }
@@ -472,6 +437,7 @@ impl Controller {
         {
             self.change_era(other);
         }
+        self.level.add(score, false, seen.at, seen.lasted);
         if self.settling == 0 && self.regime.is_stable() {
             self.load = Some(Load::of(seen));
         }
@@ -494,11 +460,14 @@ impl Controller {
             self.regime.restart();
             return Order::Undo(action);
         }
+        // What was proposed for this window may not fit a later one.
+        let next = self.next.take();
         if !self.regime.is_stable() || !self.may_cost() {
             return Order::Wait;
         }
         self.came = self.came.max(Came::Looked);
-        let Some(candidate) = self.best(propose()) else { return Order::Wait };
+        let next = next.filter(|next| self.may_try(next));
+        let Some(candidate) = next.or_else(|| self.best(propose())) else { return Order::Wait };
         self.came = Came::Proposed;
         if self.is_advising {
             self.fail(&candidate.action.key());
@@ -507,13 +476,16 @@ impl Controller {
         }
         self.record(What::Tried, Some(&candidate), None, candidate.why.clone());
         let action = candidate.action.clone();
-        let (scores, rates) = (Comparison::of_scatter(self.regime.of_pairs()), Comparison::default());
+        let begun = self.promises.go_on(&action);
+        self.level.begin(begun.as_ref().map(|begun| begun.gain));
+        let (pairs, rates) = begun.map_or((0, Comparison::default()), |begun| (begun.pairs, begun.rates));
         // The window that was just measured, before the change, is the first half of the first pair.
         let half = Some((score, seen.rate));
         let (broken_before, is_on) = (broken, true);
         self.trial = Some(Trial {
             candidate,
-            scores,
+            pairs,
+            before: pairs,
             rates,
             half,
             is_on,
@@ -522,6 +494,7 @@ impl Controller {
             lingers: 0,
             shifts: 0,
             has_strayed: false,
+            lost: 0.0,
             excess: 0.0,
         });
         Order::Try(action)
@@ -544,8 +517,9 @@ impl Controller {
         self.era += 1;
         self.load = None;
         self.watch = None;
-        // Errors of a model in the former regime do not count in this one.
-        self.trust.clear();
+        self.level.forget_mean();
+        self.promises.forget();
+        self.next = None;
         let why = match other {
             Other::Score(times) => self.goal.changed(times),
             Other::Work(part) => {
@@ -576,26 +550,25 @@ impl Controller {
         Some(Order::Undo(action))
     }
 
-    /// The gain that a candidate promises, by the weight of its model.
-    fn hoped(&self, candidate: &Candidate) -> f64 {
-        candidate.gain * self.trust.get(&candidate.model).copied().unwrap_or(1.0)
-    }
-
-    /// The action with the highest expected gain among those that may be tried.
-    fn best(&self, candidates: Vec<Candidate>) -> Option<Candidate> {
+    /// Whether a candidate may be tried now.
+    fn may_try(&self, candidate: &Candidate) -> bool {
         let rests = |key: &str| {
             let failure = self.failures.get(key);
             failure.is_some_and(|it| it.regime == self.era && self.last < it.until)
         };
-        let may = |candidate: &Candidate| {
-            let rests = rests(&candidate.action.key()) || rests(&candidate.action.exact_key());
-            let names = candidate.action.changes.iter().map(|change| change.knob.name());
-            !rests
-                && !candidate.action.changes.is_empty()
-                && self.hoped(candidate) >= self.policy.gain_min
-                && !names.into_iter().any(|name| self.pinned.contains(&name))
-        };
-        candidates.into_iter().filter(may).max_by(|a, b| self.hoped(a).total_cmp(&self.hoped(b)))
+        let rests = rests(&candidate.action.key()) || rests(&candidate.action.exact_key());
+        let names = candidate.action.changes.iter().map(|change| change.knob.name());
+        !rests
+            && !candidate.action.changes.is_empty()
+            && self.promises.of(candidate) >= self.policy.gain_min
+            && !names.into_iter().any(|name| self.pinned.contains(&name))
+    }
+
+    /// The action with the highest expected gain among those that may be tried.
+    fn best(&self, candidates: Vec<Candidate>) -> Option<Candidate> {
+        let hoped = |candidate: &Candidate| self.promises.of(candidate);
+        let open = candidates.into_iter().filter(|candidate| self.may_try(candidate));
+        open.max_by(|a, b| hoped(a).total_cmp(&hoped(b)))
     }
 
     /// Whether trials have cost so little that another trial may begin.
@@ -663,6 +636,7 @@ impl Controller {
             self.trial = Some(trial);
             return Order::Wait;
         }
+        self.level.add(score, trial.is_on, seen.at, seen.lasted);
         let Some((other, other_rate)) = trial.half.take() else {
             // The present window is the first half of a pair; in the second half the other values are in
             // force.
@@ -687,11 +661,12 @@ impl Controller {
         let worse = 1.0 - new / former;
         let slower = if self.goal.keeps_the_rate() { 1.0 - new_rate / former_rate } else { worse };
         let in_force = lasted * (2 + self.policy.settle) as f64;
-        self.cost += slower.max(0.0) * in_force;
+        // Chance in both directions adds up to nothing.
+        trial.lost += slower * in_force;
         if self.goal.keeps_the_rate() {
             trial.excess += self.excess(former / new) * in_force;
         }
-        trial.scores.add(former, new);
+        trial.pairs += 1;
         if former_rate > 0.0 && new_rate > 0.0 {
             trial.rates.add(former_rate, new_rate);
         }
@@ -710,13 +685,19 @@ impl Controller {
     /// rate favours neither the former nor the new values.
     fn judge(&mut self, trial: Trial, propose: impl FnOnce() -> Vec<Candidate>) -> Order {
         let Policy { pairs_min, pairs_max, gain_min, .. } = self.policy;
-        let gain = trial.scores.gain().filter(|gain| gain.pairs >= pairs_min);
-        let Some(gain) = gain else { return Order::Wait.with(|| self.trial = Some(trial)) };
+        let gain = self.level.gain(trial.pairs);
+        if gain.most < 0.0 {
+            return self.take_back(trial, "it loses".to_owned());
+        }
+        if trial.pairs < pairs_min {
+            return Order::Wait.with(|| self.trial = Some(trial));
+        }
         let slower = self.slows(&trial);
         if gain.least > gain_min && !slower {
             return self.keep(trial, gain);
         }
-        if trial.scores.likely_most().is_some_and(|most| most < gain_min) {
+        let (likely_least, likely_most) = self.level.likely();
+        if likely_most < gain_min {
             let certainly = if gain.most < gain_min { "it gains" } else { "most likely it gains" };
             return self.take_back(trial, format!("{certainly} nothing worth while"));
         }
@@ -725,20 +706,15 @@ impl Controller {
         }
         // As long as the new values have lost nothing on average, further pairs cost nothing.
         let most = if gain.mean >= gain_min { 3 * pairs_max } else { pairs_max };
-        let over = if gain.pairs >= most {
-            Some("whether it gains is not clear".to_owned())
-        } else if gain.pairs >= pairs_max {
-            let better = self.better_than(&trial, propose());
-            better.map(|other| format!("whether it gains is not clear, and {other} promises more"))
-        } else {
-            None
-        };
-        // A trial that has to end keeps values that surely gain something, and most likely something worth while.
-        if let Some(why) = over {
-            return if gain.least > 0.0 && self.is_likely(&trial) && !slower {
+        let better = if self.may_give_way(&trial) { self.better_than(&trial, propose()) } else { None };
+        if gain.pairs >= most || better.is_some() {
+            // A trial that has to end keeps values that surely gain something, and most likely something worth while.
+            return if gain.least > 0.0 && likely_least > gain_min && !slower {
                 self.keep(trial, gain)
+            } else if let Some(better) = better {
+                self.put_off(trial, better)
             } else {
-                self.take_back(trial, why)
+                self.take_back(trial, "whether it gains is not clear".to_owned())
             };
         }
         // The present values stay in force for the first window of the next pair.
@@ -746,17 +722,23 @@ impl Controller {
     }
 
     /// Whether the new values most likely gain something worth while.
-    fn is_likely(&self, trial: &Trial) -> bool {
-        trial.scores.likely_least().is_some_and(|least| least > self.policy.gain_min)
+    fn is_likely(&self) -> bool {
+        self.level.likely().0 > self.policy.gain_min
+    }
+
+    /// Whether a trial may be put off now: after enough pairs, and while the former values are in force, with which the
+    /// other candidate will be tried.
+    fn may_give_way(&self, trial: &Trial) -> bool {
+        !trial.is_on && trial.pairs >= trial.before + self.policy.pairs_min
     }
 
     /// The candidate that promises more than what the trial most likely gains at most, if there is one.
-    fn better_than(&self, trial: &Trial, mut others: Vec<Candidate>) -> Option<Action> {
+    fn better_than(&self, trial: &Trial, mut others: Vec<Candidate>) -> Option<Candidate> {
         let own = &trial.candidate.action;
         let is_own = |action: &Action| action.key() == own.key() || *action == own.inverse();
         others.retain(|candidate| !is_own(&candidate.action));
         let best = self.best(others)?;
-        (self.hoped(&best) > trial.scores.likely_most()?).then_some(best.action)
+        (self.promises.of(&best) > self.level.likely().1).then_some(best)
     }
 
     /// Whether the new values lower the rate although the goal keeps it.
@@ -775,12 +757,14 @@ impl Controller {
     }
 
     fn keep(&mut self, trial: Trial, gain: Gain) -> Order {
-        let Trial { candidate, scores, excess, shifts, .. } = trial;
-        self.cost += excess.max(0.0);
-        self.learn(&candidate, gain.mean);
+        let former = self.level.former();
+        self.account(&trial, true);
+        let Trial { candidate, shifts, .. } = trial;
+        self.promises.learn(&candidate, gain.mean);
+        self.promises.settings_changed();
         let action = candidate.action.clone();
         // Scores of before and after the work moved have no common mean to compare with.
-        let watch = Watch { action: action.clone(), former: scores.former(), scores: Vec::new() };
+        let watch = Watch { action: action.clone(), former, scores: Vec::new() };
         self.watch = (shifts == 0).then_some(watch);
         self.failures.remove(&action.key());
         self.interrupted.remove(&action.key());
@@ -799,15 +783,39 @@ impl Controller {
     }
 
     fn take_back(&mut self, trial: Trial, why: String) -> Order {
-        let Trial { candidate, scores, excess, .. } = trial;
-        self.cost += excess.max(0.0);
-        let gain = scores.gain();
+        let gain = (trial.pairs > 0).then(|| self.level.gain(trial.pairs));
+        self.account(&trial, false);
+        let candidate = trial.candidate;
         if let Some(gain) = gain {
-            self.learn(&candidate, gain.mean.min(0.0));
+            self.promises.learn(&candidate, gain.mean.min(0.0));
         }
         self.fail(&candidate.action.key());
         let why = gain.map_or(why.clone(), |gain| format!("{why}: {gain}"));
-        self.undo(candidate, gain, why)
+        let order = self.undo(candidate, gain, why);
+        if gain.is_some_and(|gain| gain.pairs >= self.policy.pairs_min) {
+            self.regime.resume();
+        }
+        order
+    }
+
+    /// Takes back an action for now, because another one promises more. What was measured counts when the trial goes on.
+    fn put_off(&mut self, trial: Trial, better: Candidate) -> Order {
+        let gain = self.level.gain(trial.pairs);
+        let begun = Begun {
+            gain: self.level.known(),
+            most: self.level.likely().1,
+            pairs: trial.pairs,
+            rates: trial.rates.clone(),
+        };
+        self.account(&trial, false);
+        let candidate = trial.candidate;
+        self.promises.learn(&candidate, gain.mean);
+        self.promises.put_off(&candidate.action, begun);
+        let why = format!("whether it gains is not clear, and {} promises more: {gain}", better.action);
+        self.next = Some(better);
+        let order = self.undo(candidate, Some(gain), why);
+        self.regime.resume();
+        order
     }
 
     /// Takes back an action after a trial that shows nothing, because the run changed during it. The action may be
@@ -822,21 +830,20 @@ impl Controller {
         } else {
             self.fail(&key);
         }
-        self.cost += trial.excess.max(0.0);
+        self.account(&trial, false);
         self.undo(trial.candidate, None, "the run changed meanwhile".to_owned())
+    }
+
+    /// Adds what a trial cost that ended.
+    fn account(&mut self, trial: &Trial, is_kept: bool) {
+        self.cost += trial.lost.max(0.0) + trial.excess.max(0.0);
+        self.level.end(is_kept);
     }
 
     fn undo(&mut self, candidate: Candidate, gain: Option<Gain>, why: String) -> Order {
         self.record(What::TakenBack, Some(&candidate), gain, why);
         self.regime.restart();
         Order::Undo(candidate.action)
-    }
-
-    /// Adjusts the weight of a model: wrong predictions reduce it.
-    fn learn(&mut self, candidate: &Candidate, gain: f64) {
-        let came = (gain / candidate.gain).clamp(0.0, 1.5);
-        let trust = self.trust.entry(candidate.model.clone()).or_insert(1.0);
-        *trust = (*trust + 0.3 * (came - *trust)).clamp(0.1, 1.5);
     }
 
     /// Lets actions that failed be tried again at once; if they fail again, they rest for longer than before.

@@ -4,7 +4,7 @@
 use proptest::prelude::*;
 use thalweg_chance::Chance;
 
-use super::{Controller, Goal, Guard, Order, Policy, Seen, What};
+use super::{Controller, Decision, Goal, Guard, Order, Policy, Seen, What};
 use crate::action::{Action, Candidate, Change, Knob};
 
 /// Seconds of a window.
@@ -170,7 +170,6 @@ fn the_known_speed_of_the_machine_hides_no_gain() {
 }
 
 /// A trial that has to end decides by what is known by then: a gain of 8 % may be surely a gain and not surely one of 2 %.
-/// Trials that gave such values up found 118 of 200.
 #[test]
 fn a_long_trial_ends_with_the_value_that_is_surely_better() {
     let kept = |better: f64| {
@@ -182,7 +181,7 @@ fn a_long_trial_ends_with_the_value_that_is_surely_better() {
         found.count()
     };
     let (better, equal, worse) = (kept(1080.0), kept(1000.0), kept(950.0));
-    assert!(better >= 130 && equal <= 15 && worse <= 1, "{better}, {equal}, {worse} of 200");
+    assert!(better >= 165 && equal <= 30 && worse <= 1, "{better}, {equal}, {worse} of 200");
 }
 
 /// When the tuner ends during a trial, a value that is surely better stays, though by less than is asked of a
@@ -207,7 +206,7 @@ fn a_sure_gain_stays_when_the_tuner_ends() {
 fn a_likely_gain_stays_when_the_run_is_over() {
     let stays = |better: f64, is_run_over: bool| {
         let ended = (0..200).filter(|seed| {
-            let mut plant = Plant::new(vec![1000.0, better], 0.25, *seed);
+            let mut plant = Plant::new(vec![1000.0, better], 0.35, *seed);
             let mut controller = Controller::new(Goal::Throughput, Vec::new(), Policy::default(), 0);
             for n in 0..18 {
                 let seen =
@@ -223,10 +222,10 @@ fn a_likely_gain_stays_when_the_run_is_over() {
         });
         ended.count()
     };
-    let (sure, likely) = (stays(1400.0, false), stays(1400.0, true));
+    let (sure, likely) = (stays(1300.0, false), stays(1300.0, true));
     let (equal, worse) = (stays(1000.0, true), stays(900.0, true));
-    assert!(likely >= sure + 50, "{sure} and {likely} of 200");
-    assert!(equal <= 30 && worse <= 6, "{equal} and {worse} of 200");
+    assert!(likely >= sure + 25, "{sure} and {likely} of 200");
+    assert!(equal <= 45 && worse <= 14, "{equal} and {worse} of 200");
 }
 
 /// Runs a network with the settings `k0`, `k1` and so on, which can be raised from 0 to 1. A model expects a gain of
@@ -297,6 +296,74 @@ fn a_trial_without_a_clear_result_gives_way_to_what_promises_more() {
     });
     let early = early.count();
     assert!(early >= 34, "{early} of 40");
+}
+
+/// A trial that was put off goes on with what it measured, if what promised more brings nothing.
+#[test]
+fn a_trial_that_was_put_off_goes_on() {
+    let mut goes_on = 0;
+    for seed in 0..40 {
+        let mut controller = Controller::new(Goal::Throughput, Vec::new(), Policy::default(), 0);
+        let (mut values, mut chance) = ([0_u64; 2], Chance::new(seed));
+        for n in 1..=100 {
+            let factor = if values[0] == 1 { 1.06 } else { 1.0 } * if values[1] == 1 { 0.9 } else { 1.0 };
+            let rate = 1000.0 * factor * (1.0 + 0.2 * (chance.uniform() - 0.5));
+            let seen = Seen { rate, ..Seen::nothing(f64::from(n) * WINDOW, WINDOW) };
+            let candidate = |knob: usize, gain: f64| Candidate {
+                action: Action::set(format!("k{knob}"), 0, 1),
+                model: format!("model {knob}"),
+                gain,
+                why: String::new(),
+            };
+            let open = [(0, 0.5), (1, 0.4)].into_iter().filter(|(knob, _)| values[*knob] == 0);
+            let propose = || open.map(|(knob, gain)| candidate(knob, gain)).collect();
+            let (action, is_new) = match controller.step(&seen, propose) {
+                Order::Wait => continue,
+                Order::Try(action) | Order::Keep(action) => (action, true),
+                Order::Former(action) | Order::Undo(action) => (action, false),
+            };
+            values[usize::from(action.changes[0].knob.name() == "k1")] = u64::from(is_new);
+        }
+        let decisions = controller.take_decisions();
+        let of = |knob: &str, what: What| {
+            let is_put_off = |it: &Decision| what != What::TakenBack || it.why.contains("promises more");
+            let its = decisions
+                .iter()
+                .filter(|it| it.what == what && it.change.starts_with(knob) && is_put_off(it));
+            its.filter_map(|it| it.gain).map(|gain| gain.pairs).collect::<Vec<_>>()
+        };
+        let (put_off, kept) = (of("k0", What::TakenBack), of("k0", What::Kept));
+        // The pairs of the first trial count in the second one.
+        if let (&[first], &[all]) = (&put_off[..], &kept[..]) {
+            assert!(first >= 3 && all > first, "{first} and {all} pairs");
+            goes_on += 1;
+        }
+    }
+    assert!(goes_on >= 20, "{goes_on} of 40");
+}
+
+/// Values that surely make the run slower are taken back after a pair or two, so that they cost little.
+#[test]
+fn what_surely_loses_is_taken_back_at_once() {
+    let mut plant = Plant::new(vec![1000.0, 850.0], 0.04, 5);
+    let mut controller = Controller::new(Goal::Throughput, Vec::new(), Policy::default(), 0);
+    for n in 1..=40 {
+        let seen = Seen { rate: plant.window().1, ..Seen::nothing(f64::from(n) * WINDOW, WINDOW) };
+        match controller.step(&seen, || if plant.value == 0 { vec![hopeful()] } else { Vec::new() }) {
+            Order::Wait => {}
+            Order::Try(_) => plant.set(1),
+            Order::Keep(_) => panic!("it loses"),
+            Order::Former(_) | Order::Undo(_) => plant.set(0),
+        }
+    }
+    let decisions = controller.take_decisions();
+    let back = decisions.iter().find(|it| it.what == What::TakenBack).expect("it was tried");
+    assert!(
+        back.why.starts_with("it loses") && back.gain.is_some_and(|gain| gain.pairs <= 2),
+        "{}",
+        back.why
+    );
+    assert!(controller.cost() < 0.25, "{}", controller.cost());
 }
 
 /// What promises a little more than a trial has gained so far does not end it, because the trial may gain as much.
@@ -617,7 +684,7 @@ fn pairs_within_which_the_work_moves_do_not_count() {
 
 #[test]
 fn pairs_from_before_the_run_moved_tasks_do_not_count() {
-    // In some window of the trial the run itself moves tasks. The other value loses 5 % before that, and gains 10 %
+    // In some window of the trial the run itself moves tasks. The other value loses 2 % before that, and gains 10 %
     // afterwards, which is to be found within 24 windows.
     let run = |tells: bool, seed| {
         let mut chance = Chance::new(seed);
@@ -625,7 +692,7 @@ fn pairs_from_before_the_run_moved_tasks_do_not_count() {
         let moves_in = chance.between(6, 10) as usize;
         let (mut is_on, mut kept) = (false, false);
         for n in 0..24 {
-            let (former, new) = if n < moves_in { (1000.0, 950.0) } else { (1000.0, 1100.0) };
+            let (former, new) = if n < moves_in { (1000.0, 980.0) } else { (1000.0, 1100.0) };
             let rate = if is_on { new } else { former } * (1.0 + 0.04 * (chance.uniform() - 0.5));
             let moved = if tells && n == moves_in { 0.4 } else { 0.0 };
             let seen = Seen { rate, moved, ..Seen::nothing((n + 1) as f64 * WINDOW, WINDOW) };

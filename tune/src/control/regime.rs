@@ -6,8 +6,6 @@
 //! sum for changes downwards. If a sum exceeds `λ` the regime has changed, where `δ = max(3 %, s/2)` and `λ =
 //! max(20 %, 6 s)`. Therefore a step of 30 % is seen within two or three windows, and noise is not.
 
-use super::comparison::Scatter;
-
 /// The number of windows after which a regime counts as stable.
 pub(super) const STABLE: usize = 3;
 /// The least change of the mean that counts as a change.
@@ -16,10 +14,6 @@ const DELTA: f64 = 0.03;
 const LAMBDA: f64 = 0.2;
 /// The scatter is the mean of so many steps.
 const STEPS: f64 = 16.0;
-/// The standard deviation of a step, divided by its mean size, where scores scatter normally (`√(π/2)`).
-const DEVIATION: f64 = 1.2533;
-/// A step shares a score with the next one, so it counts as so many degrees of freedom.
-const FREEDOM: f64 = 0.5;
 /// A greater loss is never taken for chance.
 const LOSS_MAX: f64 = 0.6;
 /// If at least this fraction of the work moves to other components, the regime has changed, whatever the
@@ -51,6 +45,8 @@ pub(super) struct Regime {
     steps: usize,
     up: f64,
     down: f64,
+    /// Whether the regime was compared with something else a moment ago.
+    is_known: bool,
 }
 
 impl Regime {
@@ -59,7 +55,8 @@ impl Regime {
     pub(super) fn take(&mut self, score: f64, shift: f64) -> Option<Other> {
         let x = score.ln();
         if self.count == 0 {
-            *self = Regime { count: 1, mean: x, last: x, ..self.scattering() };
+            let is_known = self.is_known;
+            *self = Regime { count: 1, mean: x, last: x, is_known, ..self.scattering() };
             return None;
         }
         if is_other_work(shift) && self.count >= STABLE {
@@ -95,7 +92,7 @@ impl Regime {
 
     /// Whether the regime has been stable for long enough for comparisons.
     pub(super) fn is_stable(&self) -> bool {
-        self.count >= STABLE
+        self.count >= if self.is_known { 1 } else { STABLE }
     }
 
     /// Whether a score is so far from the mean that it indicates another regime.
@@ -113,12 +110,6 @@ impl Regime {
         (score.ln() - self.mean) * (other.ln() - self.mean) > 0.0
     }
 
-    /// By what pairs of windows with the same settings scatter.
-    pub(super) fn of_pairs(&self) -> Scatter {
-        let freedom = FREEDOM * (self.steps as f64).min(STEPS);
-        Scatter { deviation: DEVIATION * self.scatter, freedom }
-    }
-
     /// A regime without scores, in a run of which the scatter is known.
     fn scattering(&self) -> Regime {
         Regime { scatter: self.scatter, steps: self.steps, ..Regime::default() }
@@ -127,6 +118,12 @@ impl Regime {
     /// Restarts the statistics in the same regime, because the tuner's own change moved the mean.
     pub(super) fn restart(&mut self) {
         *self = self.scattering();
+    }
+
+    /// Restarts the statistics after a trial in which the run was as it is now again. Therefore a single window shows
+    /// that it is stable.
+    pub(super) fn resume(&mut self) {
+        *self = Regime { is_known: true, ..self.scattering() };
     }
 }
 

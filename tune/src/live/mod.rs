@@ -49,7 +49,9 @@ const MODE: &str = "monitor.mode";
 /// The least and the greatest length of a window.
 const WINDOW: Duration = Duration::from_millis(150);
 const WINDOW_MAX: Duration = Duration::from_secs(3);
-/// Windows are longer so that messages pass the network in one of them, but no longer than this.
+/// The settings that limit how many messages there are in the network.
+const ROOM: [&str; 2] = ["exec.capacity", "exec.unfinished"];
+/// In their trials, windows are longer so that messages pass the network in one of them, but no longer than this.
 const INSIDE_MAX: Duration = Duration::from_secs(1);
 /// The greatest length of a window in which nothing is tried.
 const IDLE_MAX: Duration = Duration::from_secs(1);
@@ -383,10 +385,13 @@ impl Tuner<'_> {
     /// The length of the next window: short at first and during a trial, otherwise long enough for the tuner to stay
     /// within its budget.
     fn next_length(&self, length: Duration, used: f64, begun: Instant) -> Duration {
-        let (base, budget) = (base_length(self.rate, self.inside), self.options.budget);
         match self.controller.trial() {
-            Some(_) => base,
-            None => idle_length(length, base, used - budget * (begun.elapsed() + CREDIT).as_secs_f64()),
+            Some(trial) if changes_room(&trial.action) => base_length(self.rate, self.inside),
+            Some(_) => base_length(self.rate, 0.0),
+            None => {
+                let too_much = used - self.options.budget * (begun.elapsed() + CREDIT).as_secs_f64();
+                idle_length(length, base_length(self.rate, 0.0), too_much)
+            }
         }
     }
 
@@ -462,7 +467,9 @@ impl Tuner<'_> {
         };
         let was_observing = self.controller.trial().is_none();
         let order = self.controller.step(&seen, propose);
-        if was_observing && has_looked.get() {
+        // A mapping is not good as long as another number of workers promises more.
+        let is_open = self.controller.trial().is_some_and(|trial| lets_tasks_move(&trial.action));
+        if was_observing && has_looked.get() && !is_open {
             self.whole.looked();
         }
         changed |= order != Order::Wait;
@@ -647,6 +654,12 @@ fn lets_tasks_move(action: &Action) -> bool {
     action.changes.iter().any(|change| is_it(&change.knob))
 }
 
+/// Whether an action changes how many messages there may be in the network.
+fn changes_room(action: &Action) -> bool {
+    let is_it = |knob: &Knob| matches!(knob, Knob::Setting(name) if ROOM.contains(&name.as_str()));
+    action.changes.iter().any(|change| is_it(&change.knob))
+}
+
 fn worker_of(task: u64) -> String {
     Knob::Worker { task, name: String::new() }.name()
 }
@@ -656,10 +669,10 @@ fn guards_text(guards: &[Guard]) -> String {
     if guards.is_empty() { String::new() } else { format!(", as long as {}", guards.join(", ")) }
 }
 
-/// The length of a window that contains enough messages, in a run that makes `rate` messages a second and has `inside`
-/// messages in its network. It is no shorter than a message is in the network, up to [`INSIDE_MAX`], because messages
-/// that entered with the former values still leave in the window after a change, which is left out: with more room in
-/// streams, fewer messages leave while the streams fill, and more while they are emptied again.
+/// The length of a window that contains enough messages, in a run that makes `rate` messages a second. If a change of the room in
+/// the network is tried, `inside` is the number of messages in it, and otherwise 0: the window is then no shorter than a message is in
+/// the network, up to [`INSIDE_MAX`]. With more room, fewer messages leave while streams fill, and more while they are
+/// emptied again, and the window after a change, which is left out, has to have all of this.
 fn base_length(rate: f64, inside: f64) -> Duration {
     let lasts = |messages: f64, most: Duration| {
         let seconds = messages / rate;

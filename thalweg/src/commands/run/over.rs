@@ -96,7 +96,7 @@ impl Over {
                 },
                 keep: is_kept,
                 gather: plan.session.clone(),
-                settings: plan.settings.clone(),
+                settings: plan.settings.iter().map(|it| (it.name.clone(), it.value.clone())).collect(),
                 exact_failures: plan.dead_letters.is_some(),
                 replaceable: plan.control,
                 admits: self.all_nodes,
