@@ -66,6 +66,8 @@ pub struct Policy {
     /// The number of pairs without a clear result after which the change is taken back; three times as many
     /// while it gains `gain_min` on average.
     pub pairs_max: usize,
+    /// A change that gains at least this part with certainty is kept after fewer pairs.
+    pub much: f64,
     /// The loss in one pair of windows, as a fraction, at which a trial ends at once, unless windows scatter so much
     /// that such a loss is often there by chance.
     pub harm: f64,
@@ -88,6 +90,7 @@ impl Default for Policy {
             settle: 1,
             pairs_min: 3,
             pairs_max: 8,
+            much: 0.2,
             harm: 0.3,
             rest: 10.0,
             rest_max: 3600.0,
@@ -428,6 +431,10 @@ impl Controller {
     }
 
     fn step_observing(&mut self, seen: &Seen, score: f64, propose: impl FnOnce() -> Vec<Candidate>) -> Order {
+        if self.has_other_work(seen) {
+            // What the run did before a change that was kept shows nothing any more.
+            self.watch = None;
+        }
         if self.settling > 0 {
             self.settling -= 1;
             return Order::Wait;
@@ -440,10 +447,6 @@ impl Controller {
         self.level.add(score, false, seen.at, seen.lasted);
         if self.settling == 0 && self.regime.is_stable() {
             self.load = Some(Load::of(seen));
-        }
-        if self.has_other_work(seen) {
-            // What the run did before a change that was kept shows nothing any more.
-            self.watch = None;
         }
         if let Some(order) = self.watch_kept(score) {
             return order;
@@ -684,12 +687,12 @@ impl Controller {
     /// Decides after a pair of windows, or continues with the next pair in the other order, so a drift of the
     /// rate favours neither the former nor the new values.
     fn judge(&mut self, trial: Trial, propose: impl FnOnce() -> Vec<Candidate>) -> Order {
-        let Policy { pairs_min, pairs_max, gain_min, .. } = self.policy;
+        let Policy { pairs_min, pairs_max, gain_min, much, .. } = self.policy;
         let gain = self.level.gain(trial.pairs);
         if gain.most < 0.0 {
             return self.take_back(trial, "it loses".to_owned());
         }
-        if trial.pairs < pairs_min {
+        if trial.pairs < pairs_min && gain.least < much {
             return Order::Wait.with(|| self.trial = Some(trial));
         }
         let slower = self.slows(&trial);

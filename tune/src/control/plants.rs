@@ -324,18 +324,15 @@ fn a_trial_that_was_put_off_goes_on() {
             };
             values[usize::from(action.changes[0].knob.name() == "k1")] = u64::from(is_new);
         }
+        // What follows the decision to put the trial off, if the run is not taken for another one meanwhile.
         let decisions = controller.take_decisions();
-        let of = |knob: &str, what: What| {
-            let is_put_off = |it: &Decision| what != What::TakenBack || it.why.contains("promises more");
-            let its = decisions
-                .iter()
-                .filter(|it| it.what == what && it.change.starts_with(knob) && is_put_off(it));
-            its.filter_map(|it| it.gain).map(|gain| gain.pairs).collect::<Vec<_>>()
-        };
-        let (put_off, kept) = (of("k0", What::TakenBack), of("k0", What::Kept));
-        // The pairs of the first trial count in the second one.
-        if let (&[first], &[all]) = (&put_off[..], &kept[..]) {
-            assert!(first >= 3 && all > first, "{first} and {all} pairs");
+        let is_about_it = |it: &&Decision| it.change.starts_with("k0") && it.what != What::Tried;
+        let mut after = decisions.iter().skip_while(|it| !it.why.contains("promises more"));
+        let first = after.next().filter(|it| is_about_it(it));
+        let second = after.find(|it| is_about_it(it) || it.what == What::Changed);
+        if let (Some(Some(first)), Some(Some(all))) = (first.map(|it| it.gain), second.map(|it| it.gain)) {
+            // The pairs of the first trial count in the second one.
+            assert!(first.pairs >= 3 && all.pairs > first.pairs, "{first} and {all}");
             goes_on += 1;
         }
     }
