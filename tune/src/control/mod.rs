@@ -45,7 +45,7 @@ use moved::Moved;
 use promises::{Begun, Promises};
 use regime::{Other, Regime, STABLE};
 use speed::Speed;
-use trial::{Load, Trial, Watch};
+use trial::{Failure, Load, Trial, Watch};
 
 pub(crate) use comparison::Comparison;
 pub use comparison::Gain;
@@ -139,18 +139,11 @@ const SOON: f64 = 0.1;
 /// If a change that is kept gains at least this part, actions that failed before it may gain something beside it.
 const RETRIED_GAIN: f64 = 0.05;
 
+/// An action that loses this part will hardly gain anything because of another one.
+const HARMFUL: f64 = 0.1;
+
 /// After this many consecutive windows without a measurement, the log says so.
 const BLIND_RECORDED: usize = 8;
-
-/// An action that did not help, and when it may be tried again.
-#[derive(Clone, Copy, Debug)]
-struct Failure {
-    until: f64,
-    rest: f64,
-    regime: u64,
-    /// Whether a trial failed; otherwise the action would take back one that was kept, or was kept and did harm.
-    is_of_trial: bool,
-}
 
 /// Decides which actions to try, and whether they stay.
 #[derive(Clone, Debug)]
@@ -459,7 +452,7 @@ impl Controller {
             self.broken = 0;
             let why = format!("{} was broken in two windows", self.guards[broken[0]]);
             self.record(What::Undone, Some(&Candidate::of(action.clone())), None, why);
-            self.fail(&action.key());
+            self.fail(&action.key(), true);
             self.regime.restart();
             return Order::Undo(action);
         }
@@ -473,7 +466,7 @@ impl Controller {
         let Some(candidate) = next.or_else(|| self.best(propose())) else { return Order::Wait };
         self.came = Came::Proposed;
         if self.is_advising {
-            self.fail(&candidate.action.key());
+            self.fail(&candidate.action.key(), true);
             self.record(What::Advised, Some(&candidate), None, candidate.why.clone());
             return Order::Wait;
         }
@@ -548,7 +541,7 @@ impl Controller {
         self.kept.retain(|kept| *kept != action);
         let why = format!("after it was kept it was worse than before it: {}", percent(change));
         self.record(What::Undone, Some(&Candidate::of(action.clone())), None, why);
-        self.fail_by(&action.key(), false);
+        self.fail(&action.key(), false);
         self.regime.restart();
         Some(Order::Undo(action))
     }
@@ -777,7 +770,7 @@ impl Controller {
         // A move in the other direction is a move, too.
         let inverse = action.inverse();
         let back = if inverse.key() == action.key() { inverse.exact_key() } else { inverse.key() };
-        self.fail_by(&back, false);
+        self.fail(&back, false);
         let why = format!("it gains {gain}; expected were {}", percent(candidate.gain));
         self.record(What::Kept, Some(&candidate), Some(gain), why);
         self.kept.push(action.clone());
@@ -792,7 +785,10 @@ impl Controller {
         if let Some(gain) = gain {
             self.promises.learn(&candidate, gain.mean.min(0.0));
         }
-        self.fail(&candidate.action.key());
+        // One mapping that does harm says little of others.
+        let key = candidate.action.key();
+        let may_gain = key == "mapping" || gain.is_none_or(|gain| gain.mean > -HARMFUL);
+        self.fail(&key, may_gain);
         let why = gain.map_or(why.clone(), |gain| format!("{why}: {gain}"));
         let order = self.undo(candidate, gain, why);
         if gain.is_some_and(|gain| gain.pairs >= self.policy.pairs_min) {
@@ -828,10 +824,10 @@ impl Controller {
         if self.interrupted.insert(key.clone()) {
             let Policy { rest, .. } = self.policy;
             let until = self.last + SOON * rest;
-            let failure = Failure { until, rest: rest / 2.0, regime: self.era, is_of_trial: true };
+            let failure = Failure { until, rest: rest / 2.0, regime: self.era, may_gain: true };
             self.failures.insert(key, failure);
         } else {
-            self.fail(&key);
+            self.fail(&key, true);
         }
         self.account(&trial, false);
         self.undo(trial.candidate, None, "the run changed meanwhile".to_owned())
@@ -851,19 +847,15 @@ impl Controller {
 
     /// Lets actions that failed be tried again at once; if they fail again, they rest for longer than before.
     fn retry(&mut self) {
-        for failure in self.failures.values_mut().filter(|failure| failure.is_of_trial) {
+        for failure in self.failures.values_mut().filter(|failure| failure.may_gain) {
             failure.until = failure.until.min(self.last);
         }
     }
 
-    fn fail(&mut self, key: &str) {
-        self.fail_by(key, true);
-    }
-
-    fn fail_by(&mut self, key: &str, is_of_trial: bool) {
+    fn fail(&mut self, key: &str, may_gain: bool) {
         let before = self.failures.get(key).filter(|it| it.regime == self.era);
         let rest = before.map_or(self.policy.rest, |it| (2.0 * it.rest).min(self.policy.rest_max));
-        let failure = Failure { until: self.last + rest, rest, regime: self.era, is_of_trial };
+        let failure = Failure { until: self.last + rest, rest, regime: self.era, may_gain };
         self.failures.insert(key.to_owned(), failure);
     }
 

@@ -282,6 +282,37 @@ fn what_failed_before_a_change_is_tried_again_right_after_it() {
     assert!(kept[0].0 == "k1" && kept[1].1 < kept[0].1 + 3.0, "{kept:?}");
 }
 
+/// A change that did harm would do harm beside another one, too; it rests although that one gained.
+#[test]
+fn what_did_harm_is_not_tried_again_because_something_else_gains() {
+    let tried = |factor: f64| {
+        let mut controller = Controller::new(Goal::Throughput, Vec::new(), Policy::default(), 0);
+        let mut values = [0_u64; 2];
+        for n in 1..=45 {
+            let rate =
+                1000.0 * if values[0] == 1 { factor } else { 1.0 } * if values[1] == 1 { 1.3 } else { 1.0 };
+            let candidate = |(knob, gain): (usize, f64)| Candidate {
+                action: Action::set(format!("k{knob}"), 0, 1),
+                model: format!("model {knob}"),
+                gain,
+                why: String::new(),
+            };
+            let open = [(0, 0.9), (1, 0.5)].into_iter().filter(|(knob, _)| values[*knob] == 0);
+            let seen = Seen { rate, ..Seen::nothing(f64::from(n) * WINDOW, WINDOW) };
+            let (action, is_new) = match controller.step(&seen, || open.map(candidate).collect()) {
+                Order::Wait => continue,
+                Order::Try(action) | Order::Keep(action) => (action, true),
+                Order::Former(action) | Order::Undo(action) => (action, false),
+            };
+            values[usize::from(action.changes[0].knob.name() == "k1")] = u64::from(is_new);
+        }
+        assert_eq!(controller.kept().len(), 1);
+        let decisions = controller.take_decisions();
+        decisions.iter().filter(|it| it.what == What::Tried && it.change.starts_with("k0")).count()
+    };
+    assert_eq!((tried(1.0), tried(0.7)), (2, 1));
+}
+
 /// A trial that gains a little goes on for longer than others, but not while something else promises more.
 #[test]
 fn a_trial_without_a_clear_result_gives_way_to_what_promises_more() {

@@ -1,4 +1,4 @@
-//! What the controller remembers of a trial, of the change that it kept last, and of what the run had to do.
+//! What the controller remembers of a trial, of the change that it kept last, of failures, and of what the run had to do.
 
 use super::comparison::Comparison;
 use super::seen::Seen;
@@ -39,6 +39,16 @@ pub(super) struct Watch {
     /// The score that the run had before the change.
     pub(super) former: f64,
     pub(super) scores: Vec<f64>,
+}
+
+/// An action that did not help, and when it may be tried again.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Failure {
+    pub(super) until: f64,
+    pub(super) rest: f64,
+    pub(super) regime: u64,
+    /// Whether the action may gain something beside other values: it did no harm, and takes back none that was kept.
+    pub(super) may_gain: bool,
 }
 
 /// What a run has to do: messages a second, and the processor time of each, in seconds at the usual speed.
