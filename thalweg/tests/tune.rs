@@ -325,8 +325,9 @@ fn a_run_starts_from_a_file_of_settings() {
     assert_eq!(text(&ran.stdout), "{\"<n>\": 2}\n", "{}", text(&ran.stderr));
     let all = SpaceReader::open(&space).unwrap().settings().unwrap();
     assert!(all.iter().any(|setting| setting.name == "exec.quantum" && setting.value == 256));
-    for wrong in ["\nexec.quantum\n", "\nexec.quantom = 3\n", "\nexec.quantum = 0\n"] {
-        let wrong = start(&file("wrong.settings", wrong), &folder.path().join("other"));
+    for (n, wrong) in ["\nexec.quantum\n", "\nexec.quantom = 3\n", "\nexec.quantum = 0\n"].iter().enumerate()
+    {
+        let wrong = start(&file("wrong.settings", wrong), &folder.path().join(format!("wrong {n}")));
         let stderr = text(&wrong.stderr);
         assert!(wrong.status.code() == Some(2) && stderr.contains("wrong.settings:2: "), "{stderr}");
     }
