@@ -57,10 +57,23 @@ impl Knob {
     }
 }
 
+impl Candidate {
+    /// A candidate with an action that no model proposed.
+    pub(crate) fn of(action: Action) -> Candidate {
+        Candidate { action, model: String::new(), gain: f64::NAN, why: String::new() }
+    }
+}
+
 impl Action {
     /// An action that sets one setting.
     pub fn set(name: impl Into<String>, from: u64, to: u64) -> Action {
         Action { changes: vec![Change { knob: Knob::Setting(name.into()), from, to }] }
+    }
+
+    /// Whether the action changes one of these settings.
+    pub(crate) fn changes_one_of(&self, settings: &[&str]) -> bool {
+        let is_it = |knob: &Knob| matches!(knob, Knob::Setting(name) if settings.contains(&name.as_str()));
+        self.changes.iter().any(|change| is_it(&change.knob))
     }
 
     /// The key under which an action that did not help is remembered: a setting and the direction of its

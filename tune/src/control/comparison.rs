@@ -28,7 +28,7 @@ pub(super) const LIKELY: Student =
     Student { few: [1.963, 1.386, 1.250, 1.190, 1.156, 1.134, 1.119, 1.108, 1.100, 1.093], many: 1.036 };
 /// The least uncertainty of a comparison: short windows that agree exactly do not make the comparison
 /// certain.
-const SCATTER_MIN: f64 = 0.002;
+pub(super) const SCATTER_MIN: f64 = 0.002;
 
 /// The pairs of windows so far.
 #[derive(Clone, Debug, Default)]

@@ -15,7 +15,7 @@
 //! not known, so filters for several ratios run side by side, and their results count by their likelihoods (the static
 //! multiple-model estimator of Magill, IEEE Transactions on Automatic Control 10, 1965).
 
-use super::comparison::{Gain, LIKELY, Student};
+use super::comparison::{Gain, LIKELY, SCATTER_MIN, Student};
 
 /// The ratios of the variances by drift and by scatter, from one window to the next, and their number.
 const RATIOS: [f64; COUNT] = [0.001, 0.01, 0.05, 0.25, 1.0];
@@ -29,14 +29,13 @@ const FAR: f64 = 3.0;
 /// The scatter before anything was measured, and for how many windows this counts.
 const SCATTER: f64 = 0.03;
 const COUNTS: f64 = 1.0;
-/// The least scatter: windows that agree exactly do not make a comparison certain.
-const SCATTER_MIN: f64 = 0.002;
 /// The factor by which what was learned of the scatter counts less with each window.
 const LASTS: f64 = 0.98;
 
 /// One-sided at 97.5 %.
 const SURE: Student =
     Student { few: [12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228], many: 1.960 };
+
 /// The state of a filter for one ratio. Variances are multiples of that of a window.
 #[derive(Clone, Copy, Debug)]
 struct Filter {
@@ -85,8 +84,9 @@ impl Default for Level {
 }
 
 impl Filter {
-    /// Adds a window, after `gone` windows of the usual length; `noise` is its variance.
-    fn add(&mut self, y: f64, is_on: bool, gone: f64, noise: f64, windows: f64) {
+    /// Adds a window, after `gone` windows of the usual length; `noise` is its variance. Returns whether it says something
+    /// about the scatter.
+    fn add(&mut self, y: f64, is_on: bool, gone: f64, noise: f64, windows: f64) -> bool {
         self.var_mean = (self.var_mean + self.ratio * gone).min(UNKNOWN);
         let on = if is_on { 1.0 } else { 0.0 };
         let (with_mean, with_gain) =
@@ -108,6 +108,7 @@ impl Filter {
             self.squares += error * error / variance;
             self.logarithms += variance.ln();
         }
+        !is_first
     }
 
     fn begin(&mut self, known: Option<Known>, windows: f64) {
@@ -137,11 +138,10 @@ impl Level {
         let gone = if self.last.is_finite() { ((at - self.last) / WINDOW).max(0.0) } else { 0.0 };
         self.last = at;
         let before = self.windows;
-        let knew = self.filters[0].var_mean < UNKNOWN / 2.0;
         let noise = WINDOW / lasted.max(WINDOW / 4.0);
-        let is_first_on = is_on && self.filters[0].var_gain > UNKNOWN / 4.0;
-        self.filters.iter_mut().for_each(|filter| filter.add(y, is_on, gone, noise, before));
-        self.windows = LASTS * before + if knew && !is_first_on { 1.0 } else { 0.0 };
+        // Whether the window is the first one does not depend on the ratio.
+        let counts = self.filters.each_mut().map(|filter| filter.add(y, is_on, gone, noise, before));
+        self.windows = LASTS * before + if counts[0] { 1.0 } else { 0.0 };
     }
 
     /// A trial of other values begins, of which an earlier trial may have measured the gain.
@@ -287,8 +287,8 @@ mod tests {
         }
     }
 
-    /// Runs trials of values that gain `gain`, in windows that scatter and whose mean drifts. Returns the means of the estimated
-    /// gain and of its deviation, and in how many of 1000 trials the gain is below and above its bounds.
+    /// Simulates 1000 trials of values with the gain `gain`, in windows that scatter and whose mean drifts. Returns the means
+    /// of the estimated gain and of its deviation, and in how many trials the gain is below and above its bounds.
     fn trials(gain: f64, scatter: f64, drift: f64) -> (f64, f64, usize, usize) {
         let (mut sum, mut deviation, mut below, mut above) = (0.0, 0.0, 0, 0);
         for seed in 0..1000 {
@@ -368,6 +368,27 @@ mod tests {
         phase(&mut level, true, 12);
         assert!(level.known().variance < 0.75 * first.variance, "{first:?} {:?}", level.known());
         assert!((level.known().mean - 0.1).abs() < 0.04, "{:?}", level.known());
+    }
+
+    #[test]
+    fn after_the_run_became_another_one_a_trial_is_estimated_anew() {
+        let (mut level, mut at) = (Level::default(), 0.0);
+        let mut add = |level: &mut Level, score: f64, is_on: bool| {
+            at += WINDOW;
+            level.add(score, is_on, at, WINDOW);
+        };
+        (0..20).for_each(|n| add(&mut level, 1000.0 + f64::from(n % 3), false));
+        level.begin(None);
+        (0..2).for_each(|_| add(&mut level, 1200.0, true));
+        level.forget_mean();
+        level.begin(None);
+        let before = level.windows;
+        // The first window with each of the values says nothing about the scatter.
+        (0..4).for_each(|n| add(&mut level, 550.0 + f64::from(n % 2), true));
+        (0..4).for_each(|n| add(&mut level, 500.0 + f64::from(n % 2), false));
+        assert!((level.gain(2).mean - 0.1).abs() < 0.005, "{:?}", level.gain(2));
+        let after = (0..8).fold(before, |sum, n| LASTS * sum + if n % 4 == 0 { 0.0 } else { 1.0 });
+        assert!((level.windows - after).abs() < 1e-9, "{} {after}", level.windows);
     }
 
     #[test]

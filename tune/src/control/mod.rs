@@ -277,10 +277,12 @@ impl Controller {
             return Order::Wait;
         }
         self.record(What::Pinned, None, None, format!("{name}: {why}"));
+        self.settings_changed();
         let touches = |action: &Action| action.changes.iter().any(|change| change.knob.name() == name);
         match self.trial.take_if(|trial| touches(&trial.candidate.action)) {
             None => Order::Wait,
             Some(trial) => {
+                self.account(&trial, false);
                 let mut rest = trial.candidate.action;
                 rest.changes.retain(|change| change.knob.name() != name);
                 self.regime.restart();
@@ -333,7 +335,7 @@ impl Controller {
 
     /// The gain of a trial after which nothing more is measured, if the new values shall stay.
     fn gain_at_end(&self, trial: &Trial, is_run_over: bool) -> Option<Gain> {
-        let gain = (trial.pairs > 0).then(|| self.level.gain(trial.pairs))?;
+        let gain = self.gain_of(trial)?;
         let is_sure = gain.pairs >= self.policy.pairs_min && gain.least > 0.0;
         ((is_sure || is_run_over && gain.pairs > 1 && self.is_likely()) && !self.slows(trial)).then_some(gain)
     }
@@ -385,8 +387,7 @@ impl Controller {
     /// of its pairs must have the same tasks beside those that the trial moves.
     fn measure_anew(&mut self) -> Order {
         self.watch = None;
-        self.promises.settings_changed();
-        self.level.forget_mean();
+        self.settings_changed();
         let Some(mut trial) = self.trial.take() else { return Order::Wait };
         self.regime.restart();
         self.level.begin(None);
@@ -451,10 +452,7 @@ impl Controller {
         {
             self.broken = 0;
             let why = format!("{} was broken in two windows", self.guards[broken[0]]);
-            self.record(What::Undone, Some(&Candidate::of(action.clone())), None, why);
-            self.fail(&action.key(), true);
-            self.regime.restart();
-            return Order::Undo(action);
+            return self.undo_kept(action, why, true);
         }
         // What was proposed for this window may not fit a later one.
         let next = self.next.take();
@@ -540,10 +538,26 @@ impl Controller {
         }
         self.kept.retain(|kept| *kept != action);
         let why = format!("after it was kept it was worse than before it: {}", percent(change));
+        Some(self.undo_kept(action, why, false))
+    }
+
+    fn undo_kept(&mut self, action: Action, why: String, may_gain: bool) -> Order {
         self.record(What::Undone, Some(&Candidate::of(action.clone())), None, why);
-        self.fail(&action.key(), false);
+        self.fail(&action.key(), may_gain);
         self.regime.restart();
-        Some(Order::Undo(action))
+        self.settings_changed();
+        Order::Undo(action)
+    }
+
+    /// Forgets what was measured with other settings than those that are in force now.
+    fn settings_changed(&mut self) {
+        self.promises.settings_changed();
+        self.level.forget_mean();
+    }
+
+    /// What the new values gain so far; `None` before the first pair.
+    fn gain_of(&self, trial: &Trial) -> Option<Gain> {
+        (trial.pairs > 0).then(|| self.level.gain(trial.pairs))
     }
 
     /// Whether a candidate may be tried now.
@@ -779,7 +793,7 @@ impl Controller {
     }
 
     fn take_back(&mut self, trial: Trial, why: String) -> Order {
-        let gain = (trial.pairs > 0).then(|| self.level.gain(trial.pairs));
+        let gain = self.gain_of(&trial);
         self.account(&trial, false);
         let candidate = trial.candidate;
         if let Some(gain) = gain {
@@ -880,12 +894,5 @@ impl Order {
     fn with(self, and: impl FnOnce()) -> Order {
         and();
         self
-    }
-}
-
-impl Candidate {
-    /// A candidate with an action that no model proposed.
-    fn of(action: Action) -> Candidate {
-        Candidate { action, model: String::new(), gain: f64::NAN, why: String::new() }
     }
 }

@@ -386,7 +386,7 @@ impl Tuner<'_> {
     /// within its budget.
     fn next_length(&self, length: Duration, used: f64, begun: Instant) -> Duration {
         match self.controller.trial() {
-            Some(trial) if changes_room(&trial.action) => base_length(self.rate, self.inside),
+            Some(trial) if trial.action.changes_one_of(&ROOM) => base_length(self.rate, self.inside),
             Some(_) => base_length(self.rate, 0.0),
             None => {
                 let too_much = used - self.options.budget * (begun.elapsed() + CREDIT).as_secs_f64();
@@ -649,15 +649,7 @@ fn in_replicas(names: &Names) -> HashSet<u64> {
 /// Whether the run itself moves tasks because of an action: it places all tasks again if another number of
 /// workers takes part, and workers take over tasks if they steal.
 fn lets_tasks_move(action: &Action) -> bool {
-    let is_it =
-        |knob: &Knob| matches!(knob, Knob::Setting(name) if name == placing::WORKERS || name == "exec.steal");
-    action.changes.iter().any(|change| is_it(&change.knob))
-}
-
-/// Whether an action changes how many messages there may be in the network.
-fn changes_room(action: &Action) -> bool {
-    let is_it = |knob: &Knob| matches!(knob, Knob::Setting(name) if ROOM.contains(&name.as_str()));
-    action.changes.iter().any(|change| is_it(&change.knob))
+    action.changes_one_of(&[placing::WORKERS, "exec.steal"])
 }
 
 fn worker_of(task: u64) -> String {
