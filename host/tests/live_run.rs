@@ -117,8 +117,13 @@ fn a_plan_that_cannot_be_followed_is_refused_with_a_reason() {
     let error = refused(Plan { libraries: vec!["/no/such/lib.so".into()], ..good.clone() });
     assert_eq!(error.code(), Some("E0904"));
     let settings = vec![InitialSetting::new("exec.quantum", "0")];
-    let error = refused(Plan { settings, space: None, ..good });
+    let error = refused(Plan { settings, ..good.clone() });
     assert!(error.to_string().contains("is out of range"), "{error}");
+    // The next run can have the directory of the refused one.
+    let interrupt = Interrupt::default();
+    let run = Run::start(&good, &interrupt, &Notices::none()).unwrap();
+    interrupt.stop();
+    assert_eq!(run.finish(|| ()).unwrap().kept, good.space);
 }
 
 #[test]

@@ -1,5 +1,5 @@
-//! The directory of the run's space, which is removed when the run ends or was refused, unless the user wants
-//! to keep it.
+//! The directory of the run's space. It is removed when the run ends, unless the user wants to keep it, and always
+//! if the run is refused, so that the next run can have the same directory.
 
 use std::path::{Path, PathBuf};
 
@@ -15,9 +15,16 @@ pub(super) struct Folder {
 }
 
 impl Folder {
-    pub(super) fn new(path: &Path, stays: bool, interrupt: &Interrupt) -> Folder {
-        interrupt.leave_behind((!stays).then_some(path));
-        Folder { path: path.to_path_buf(), stays, interrupt: interrupt.clone() }
+    /// The directory of a run that begins.
+    pub(super) fn new(path: &Path, interrupt: &Interrupt) -> Folder {
+        interrupt.leave_behind(Some(path));
+        Folder { path: path.to_path_buf(), stays: false, interrupt: interrupt.clone() }
+    }
+
+    /// Lets the directory stay when the run ends.
+    pub(super) fn stay(&mut self) {
+        self.interrupt.leave_behind(None);
+        self.stays = true;
     }
 
     pub(super) fn path(&self) -> &Path {

@@ -193,8 +193,7 @@ impl Run {
             .map(|path| DeadLetters::create(path, &plan.input.names))
             .transpose()?;
         let space = space(plan)?;
-        let folder =
-            Folder::new(space.path(), plan.keep.is_some() || plan.space.is_some() || plan.stays, interrupt);
+        let mut folder = Folder::new(space.path(), interrupt);
         let tally = Arc::new(Tally::default());
         let archive = |on_full| Archive::start(&space, on_full, interrupt, &tally, notices);
         let archive = plan.keep.map(archive).transpose()?;
@@ -240,6 +239,9 @@ impl Run {
         ends.spawn_sources(&runtime, sources, Gate::new(input, valve, recording))?;
         let errors = ends.spawn_errors(failed, progress)?;
         let placing = Placing::start(&plan.places, ends.space.path(), runtime.mover())?;
+        if plan.keep.is_some() || plan.space.is_some() || plan.stays {
+            folder.stay();
+        }
         Ok(Run {
             runtime,
             control,

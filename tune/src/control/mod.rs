@@ -30,6 +30,7 @@ mod machine;
 mod moved;
 #[cfg(test)]
 mod plants;
+mod policy;
 mod promises;
 mod regime;
 mod seen;
@@ -51,55 +52,8 @@ pub(crate) use comparison::Comparison;
 pub use comparison::Gain;
 pub use decision::{Decision, What, percent};
 pub use goal::{Goal, Guard, Judged};
+pub use policy::Policy;
 pub use seen::Seen;
-
-/// The parameters of a controller's decisions.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Policy {
-    /// A change is only kept if its gain is at least this value with certainty.
-    pub gain_min: f64,
-    /// The number of windows after each change that are not compared, because messages that entered before
-    /// the change still leave.
-    pub settle: usize,
-    /// The least number of pairs of windows that are compared.
-    pub pairs_min: usize,
-    /// The number of pairs without a clear result after which the change is taken back; three times as many
-    /// while it gains `gain_min` on average.
-    pub pairs_max: usize,
-    /// A change that gains at least this part with certainty is kept after fewer pairs.
-    pub much: f64,
-    /// The loss in one pair of windows, as a fraction, at which a trial ends at once, unless windows scatter so much
-    /// that such a loss is often there by chance.
-    pub harm: f64,
-    /// For how many seconds an action that failed is not tried again; the time doubles with each failure.
-    pub rest: f64,
-    /// The longest time for which an action that failed is not tried again.
-    pub rest_max: f64,
-    /// The greatest cost of trials, in seconds of flow.
-    pub cost: f64,
-    /// The greatest cost of trials, as a fraction of the time so far.
-    pub cost_share: f64,
-    /// The number of consecutive windows without a measurement after which a trial ends.
-    pub blind_max: usize,
-}
-
-impl Default for Policy {
-    fn default() -> Policy {
-        Policy {
-            gain_min: 0.02,
-            settle: 1,
-            pairs_min: 3,
-            pairs_max: 8,
-            much: 0.2,
-            harm: 0.3,
-            rest: 10.0,
-            rest_max: 3600.0,
-            cost: 0.3,
-            cost_share: 0.01,
-            blind_max: 3,
-        }
-    }
-}
 
 /// An order to the tuning loop.
 #[derive(Clone, Debug, PartialEq)]
@@ -116,6 +70,8 @@ pub enum Order {
     Undo(Action),
 }
 
+/// A trial ends at once if the latency is so many times that of before in the first window after a change.
+const LONGER_MAX: f64 = 2.0;
 /// The largest part by which the measure of one pair counts as worse.
 const EXCESS_MAX: f64 = 20.0;
 
@@ -643,8 +599,7 @@ impl Controller {
         }
         if self.settling > 0 {
             self.settling -= 1;
-            self.trial = Some(trial);
-            return Order::Wait;
+            return self.look(trial, seen, score);
         }
         self.level.add(score, trial.is_on, seen.at, seen.lasted);
         let Some((other, other_rate)) = trial.half.take() else {
@@ -663,6 +618,29 @@ impl Controller {
             return self.take_back(trial, "it made the run worse for longer than trials may".to_owned());
         }
         self.judge(trial, propose)
+    }
+
+    /// Judges the first window after a change of a trial, which is not compared. If the latency is far longer at once, as
+    /// when too few workers take part, the trial ends, because messages would wait longer and longer.
+    fn look(&mut self, mut trial: Trial, seen: &Seen, score: f64) -> Order {
+        if trial.is_on
+            && self.goal == Goal::Latency
+            && let Some((former, _)) = trial.half
+            && former / score > LONGER_MAX
+        {
+            trial.excess += self.excess(former / score) * seen.lasted;
+            let times = former / score;
+            return self.take_back(trial, format!("messages took {times:.1} times as long at once"));
+        }
+        Order::Wait.with(|| self.trial = Some(trial))
+    }
+
+    /// Whether the next window is the first one with new values of a trial, and only shows whether they do much harm, so
+    /// that it may be short.
+    pub(crate) fn only_looks(&self) -> bool {
+        self.goal == Goal::Latency
+            && self.settling > 0
+            && self.trial.as_ref().is_some_and(|trial| trial.is_on)
     }
 
     /// Adds a pair of scores and rates to a trial, and what it cost. Returns the part by which the new values were worse.
@@ -785,7 +763,8 @@ impl Controller {
         let inverse = action.inverse();
         let back = if inverse.key() == action.key() { inverse.exact_key() } else { inverse.key() };
         self.fail(&back, false);
-        let why = format!("it gains {gain}; expected were {}", percent(candidate.gain));
+        let surely = if gain.least > 0.0 { "it gains" } else { "most likely it gains" };
+        let why = format!("{surely} {gain}; expected were {}", percent(candidate.gain));
         self.record(What::Kept, Some(&candidate), Some(gain), why);
         self.kept.push(action.clone());
         self.regime.restart();

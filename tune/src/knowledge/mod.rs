@@ -22,7 +22,7 @@ const AREA: &str = "network";
 const GAIN: f64 = 0.05;
 
 /// The measures of a run, by the names that rules use.
-const FIELDS: [(&str, &str); 21] = [
+const FIELDS: [(&str, &str); 22] = [
     ("run.rate", "/s"),
     ("run.workers", ""),
     ("run.machine_processors", ""),
@@ -37,6 +37,7 @@ const FIELDS: [(&str, &str); 21] = [
     ("worker.most", "share"),
     ("worker.least", "share"),
     ("worker.sum", ""),
+    ("worker.dispatching", ""),
     ("source.room_wait", "share"),
     ("stream.full_share", "share"),
     ("stream.capacity", ""),
@@ -227,6 +228,7 @@ fn figures(window: &Window, rate: f64, goal: Goal, settings: &[SettingView], mac
         loads().fold(0.0, f64::max),
         loads().fold(f64::INFINITY, f64::min),
         total,
+        window.workers.iter().map(|worker| worker.busy / worker.had).sum(),
         window.sources().map(|task| task.output_wait).fold(0.0, f64::max),
         full,
         window.streams.iter().map(|stream| stream.capacity as f64).fold(f64::INFINITY, f64::min),

@@ -53,6 +53,8 @@ const WINDOW_MAX: Duration = Duration::from_secs(3);
 const ROOM: [&str; 2] = ["exec.capacity", "exec.unfinished"];
 /// In their trials, windows are longer so that messages pass the network in one of them, but no longer than this.
 const INSIDE_MAX: Duration = Duration::from_secs(1);
+/// By which factor windows are shorter that only show whether new values do much harm.
+const LOOK: u32 = 5;
 /// The greatest length of a window in which nothing is tried.
 const IDLE_MAX: Duration = Duration::from_secs(1);
 /// The tuner may use what its budget allows for this time in advance, because there is most to find at first.
@@ -387,6 +389,7 @@ impl Tuner<'_> {
     fn next_length(&self, length: Duration, used: f64, begun: Instant) -> Duration {
         match self.controller.trial() {
             Some(trial) if trial.action.changes_one_of(&ROOM) => base_length(self.rate, self.inside),
+            Some(_) if self.controller.only_looks() => look_length(self.rate, self.inside),
             Some(_) => base_length(self.rate, 0.0),
             None => {
                 let too_much = used - self.options.budget * (begun.elapsed() + CREDIT).as_secs_f64();
@@ -672,6 +675,14 @@ fn base_length(rate: f64, inside: f64) -> Duration {
         Duration::from_secs_f64(seconds)
     };
     lasts(MESSAGES, WINDOW_MAX).max(lasts(inside, INSIDE_MAX)).max(WINDOW)
+}
+
+/// The length of a window that only shows whether new values do much harm: long enough for messages to pass the network.
+fn look_length(rate: f64, inside: f64) -> Duration {
+    let base = base_length(rate, 0.0);
+    let passing = 2.0 * inside / rate;
+    let passing = if passing.is_finite() { passing.clamp(0.0, base.as_secs_f64()) } else { 0.0 };
+    Duration::from_secs_f64(passing).max(base / LOOK)
 }
 
 /// The length of the next window while nothing is tried, after a window that was `length` long: longer if the tuner has

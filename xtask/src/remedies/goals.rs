@@ -12,8 +12,9 @@
 //! times as long as in another. What was measured meanwhile, and until the records that became late are done, does not count.
 //! Latencies and processor times are those at one speed of the machine, as if all of them were computed time.
 //!
-//! Runs of the same way differ, so the best of several ways is partly the best by chance. The best way is therefore
-//! chosen in one half of the further runs and compared in the other half, and the other way round.
+//! Runs of the same way differ, so the best of several ways is partly the best by chance. Therefore other runs than those in
+//! which the best way is chosen compare it, as often as needed to know the ratio, but not without end: where runs scatter much,
+//! the table says how little is known.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};
@@ -46,12 +47,17 @@ const TUNED_S: f64 = 24.0;
 const SHORT_S: f64 = 0.8;
 const COMPARED_S: f64 = 1.5;
 /// The numbers of runs without a tuner, half of which are before and half after the run with a tuner, and of short and of
-/// further runs of each way, which take turns.
+/// longer runs of each way, which take turns.
 const UNTOUCHED: usize = 4;
 const ROUNDS: usize = 2;
-const FURTHER: usize = 6;
-/// How many of the best ways of the short runs are compared in further runs.
+const LONGER: usize = 3;
+/// How many of the best ways of the short runs get longer ones, from which the best way is chosen.
 const COMPARED: usize = 3;
+/// The least and the greatest number of rounds in which that way, the initial settings and the saved ones take turns, and the
+/// standard error of the ratio of two of them with which they are enough.
+const AGAIN: usize = 5;
+const AGAIN_MAX: usize = 12;
+const ERROR: f64 = 0.02;
 /// The time after which a run is killed, besides the time that it should take.
 const PATIENCE: Duration = Duration::from_secs(20);
 /// The part of the records at the beginning of a run whose latency is not counted: the network unfolds.
@@ -109,8 +115,10 @@ pub(super) struct Row {
 struct Compared {
     /// The measure with the initial settings, divided by that of the best way.
     start: f64,
-    /// The measure of the best way, divided by that with the settings that the tuner saved.
+    /// The measure of the best way, divided by that with the settings that the tuner saved, and the standard error of
+    /// that ratio as a part of it.
     saved: f64,
+    error: f64,
     way: String,
 }
 
@@ -127,13 +135,14 @@ impl Row {
     /// The row as text, after the network's number and what is wrong with it.
     pub(super) fn text(&self) -> String {
         format!(
-            "{} | {} | {:.2} | {:.3} | {:.2} | {:.2} | {} |",
+            "{} | {} | {:.2} | {:.3} | {:.2} | {:.2} ± {:.2} | {} |",
             self.kept,
             self.settled.map_or("–".to_owned(), |seconds| format!("{seconds:.1} s")),
             self.untouched.measure / self.tuned.measure,
             self.tuned.rate / self.untouched.rate,
             self.compared.start,
             self.compared.saved,
+            self.compared.saved * self.compared.error,
             self.compared.way
         )
     }
@@ -148,6 +157,8 @@ pub(super) fn summary(rows: &[Row]) {
     println!();
     println!("within 5 % of the best static way: {}", share(&|row| row.compared.saved >= 0.95));
     println!("within 10 %: {}", share(&|row| row.compared.saved >= 0.90));
+    let most = |row: &Row| row.compared.saved * (1.0 + 2.0 * row.compared.error);
+    println!("worse by more than 5 % even with two standard errors: {}", share(&|row| most(row) < 0.95));
     println!(
         "whole run with the tuner at least 0.97 of that without: {}",
         share(&|row| row.untouched.measure / row.tuned.measure >= 0.97)
@@ -218,29 +229,42 @@ pub(super) fn measure(
         }
     }
     let best = best(&ways, &short);
-    let mut further: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
-    for round in 0..FURTHER {
-        let from_file = (kept != NOTHING).then_some((SAVED, case, Beside::Settings(&saved)));
-        let others = best.iter().map(|(way, case)| (way.as_str(), case, Beside::Nobody));
-        for (way, case, beside) in from_file.into_iter().chain(others) {
-            let found = journal.measured(seed, &name(&format!("{way}, long #{round}")), || {
-                value(run(bench, (case, lasting(COMPARED_S)), beside, aim)?)
-            })?;
-            if let Some(scored) = scored(&found) {
-                further.entry(way).or_default().push(scored.measure);
-            }
+    let mut longer: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
+    let measured = |journal: &mut Journal, name: String, case: &Case, beside: Beside<'_>| {
+        let found =
+            journal.measured(seed, &name, || value(run(bench, (case, lasting(COMPARED_S)), beside, aim)?))?;
+        Ok::<_, anyhow::Error>(scored(&found).map(|scored| scored.measure))
+    };
+    for round in 0..LONGER {
+        for (way, case) in &best {
+            let found = measured(journal, name(&format!("{way}, longer #{round}")), case, Beside::Nobody)?;
+            longer.entry(way).or_default().extend(found);
         }
     }
-    let last = if kept == NOTHING { START } else { SAVED };
+    let medians = best.iter().filter_map(|(way, case)| {
+        let runs = longer.get_mut(way.as_str()).filter(|runs| !runs.is_empty())?;
+        Some((super::median(runs), way, case))
+    });
+    let Some((_, way, its)) = medians.min_by(|a, b| a.0.total_cmp(&b.0)) else { return Ok(None) };
+    let from_file = if kept == NOTHING { Beside::Nobody } else { Beside::Settings(&saved) };
+    let turns = [(START, case, Beside::Nobody), (way, its, Beside::Nobody), (SAVED, case, from_file)];
+    let mut rounds: Vec<[f64; 3]> = Vec::new();
+    for round in 0..AGAIN_MAX {
+        let mut found = [f64::NAN; 3];
+        for turn in 0..turns.len() {
+            let at = (round + turn) % turns.len();
+            let (way, case, beside) = turns[at];
+            let name = name(&format!("{way}, again #{round}"));
+            found[at] = measured(journal, name, case, beside)?.unwrap_or(f64::NAN);
+        }
+        rounds.extend(Some(found).filter(|found| found.iter().all(|measure| measure.is_finite())));
+        if rounds.len() >= AGAIN && compared(&rounds, way).error <= ERROR {
+            break;
+        }
+    }
     let settled = settled(tuned["log"].as_str().unwrap_or_default());
-    Ok(compared(&further, last).map(|compared| Row {
-        kept,
-        settled,
-        untouched,
-        tuned: whole,
-        scatter,
-        compared,
-    }))
+    let compared = compared(&rounds, way);
+    Ok((!rounds.is_empty()).then(|| Row { kept, settled, untouched, tuned: whole, scatter, compared }))
 }
 
 /// The best ways of the short runs, and the initial settings.
@@ -262,26 +286,17 @@ fn mean(runs: &[Scored]) -> Option<Scored> {
     (!runs.is_empty()).then(|| Scored { measure: of(|run| run.measure), rate: of(|run| run.rate) })
 }
 
-/// Compares the way `last` and the initial settings with the best way, which is chosen in every other round and
-/// measured in the rounds between them. `None` if a way was not measured in two rounds.
-fn compared(further: &BTreeMap<&str, Vec<f64>>, last: &str) -> Option<Compared> {
-    let of_half = |way: &str, half: usize| {
-        let mut runs: Vec<f64> = further.get(way)?.iter().skip(half).step_by(2).copied().collect();
-        (!runs.is_empty()).then(|| super::median(&mut runs))
-    };
-    let best = |of: &dyn Fn(&str) -> Option<f64>| {
-        let ways = further.keys().filter(|way| **way != SAVED);
-        ways.filter_map(|way| Some((of(way)?, *way))).min_by(|a, b| a.0.total_cmp(&b.0))
-    };
-    let (mut start, mut saved) = (1.0, 1.0);
-    for half in 0..2 {
-        let (_, way) = best(&|way| of_half(way, half))?;
-        let other = |way: &str| of_half(way, 1 - half);
-        start *= other(START)? / other(way)?;
-        saved *= other(way)? / other(last)?;
+/// Compares the initial settings, the best way and the saved settings, which took turns in these rounds.
+fn compared(rounds: &[[f64; 3]], way: &str) -> Compared {
+    let ratios = |a: usize, b: usize| rounds.iter().map(|round| round[a] / round[b]).collect::<Vec<f64>>();
+    let mut to_saved = ratios(1, 2);
+    let error = (scatter(&to_saved) / rounds.len() as f64).sqrt();
+    Compared {
+        start: super::median(&mut ratios(0, 1)),
+        saved: super::median(&mut to_saved),
+        error,
+        way: way.to_owned(),
     }
-    let (_, way) = best(&|way| Some(super::median(&mut further.get(way)?.clone())))?;
-    Some(Compared { start: f64::sqrt(start), saved: f64::sqrt(saved), way: way.to_owned() })
 }
 
 /// The static ways: the initial settings, nothing wrong, each remedy, and settings that hold fewer messages.
@@ -479,21 +494,14 @@ mod tests {
     }
 
     #[test]
-    fn a_way_that_is_the_best_by_chance_is_not_compared_with_the_run_in_which_it_was() {
-        let further = |odd: [f64; 6], saved: [f64; 6]| {
-            let start = [100.0; 6].to_vec();
-            BTreeMap::from([(START, start), ("odd", odd.to_vec()), (SAVED, saved.to_vec())])
-        };
-        let saved = |further, last| compared(&further, last).map(|of| (of.start, of.saved, of.way));
-        // In every other round the odd way takes half of the time, and in the others twice the time.
-        let odd = [50.0, 200.0, 50.0, 200.0, 50.0, 200.0];
-        let (start, reached, _) = saved(further(odd, [100.0; 6]), SAVED).expect("runs");
-        assert!((start - f64::sqrt(0.5)).abs() < 1e-9 && (reached - f64::sqrt(2.0)).abs() < 1e-9);
-        // A way that is always better is the best way in both halves.
-        let (start, reached, way) = saved(further([80.0; 6], [90.0; 6]), SAVED).expect("runs");
-        assert!((start - 1.25).abs() < 1e-9 && (reached - 80.0 / 90.0).abs() < 1e-9 && way == "odd");
-        assert_eq!(saved(further([200.0; 6], [90.0; 6]), START).map(|of| of.1), Some(1.0));
-        assert_eq!(saved(BTreeMap::from([(START, vec![1.0])]), START), None, "one round is no comparison");
+    fn ways_are_compared_within_rounds() {
+        // Everything takes twice as long in the second round, which changes no ratio.
+        let found = compared(&[[100.0, 80.0, 90.0], [200.0, 160.0, 180.0], [100.0, 80.0, 90.0]], "odd");
+        assert!((found.start - 1.25).abs() < 1e-9 && (found.saved - 80.0 / 90.0).abs() < 1e-9);
+        assert!(found.error < 1e-9 && found.way == "odd");
+        // Ratios of 1 and 1.21: the standard error of the mean of their logarithms is half of their difference.
+        let found = compared(&[[100.0, 100.0, 100.0], [100.0, 121.0, 100.0]], START);
+        assert!((found.error - 1.1_f64.ln()).abs() < 1e-9, "{}", found.error);
     }
 
     #[test]

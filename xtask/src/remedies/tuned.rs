@@ -35,6 +35,9 @@ const SIZING_S: f64 = 3.0;
 /// a tuner would say something else, because the run itself moves tasks, and so gets faster or slower, some time after its
 /// start.
 const LONG_S: f64 = 30.0;
+/// If the run with a tuner ended after less than this part of that time, because the network became much faster, it is
+/// measured with so many more records that the tuner has as much time as in other networks.
+const ENDED_EARLY: f64 = 0.6;
 /// If the flow of a run with a tuner is this close to the goal of 0.97, it is measured so many times more, and the mean of
 /// all runs counts: the flows of two runs without a tuner differ as much.
 const OPEN: f64 = 0.03;
@@ -337,18 +340,28 @@ fn flow(
         return Ok(None);
     };
     let long = lasting(sizing.records as f64 / took, LONG_S);
-    // Runs without a tuner take turns with those with one.
-    let (mut tuned, mut rate, mut flows) = (Value::Null, f64::NAN, Vec::new());
-    for again in 0..=AGAIN {
-        let name = |name: &str| if again == 0 { name.to_owned() } else { format!("{name} #{again}") };
-        let with = journal.measured(seed, &name("tuned"), || {
-            let seconds = run(bench, case, long, Beside::Tuner(saved))?;
+    let with_tuner = |journal: &mut Journal, name: &str, size: Size| {
+        journal.measured(seed, name, || {
+            let seconds = run(bench, case, size, Beside::Tuner(saved))?;
             let log = std::fs::read_to_string(saved.with_extension("log"))?;
             Ok(json!({ "seconds": seconds, "settings": std::fs::read_to_string(saved)?, "log": log }))
-        })?;
+        })
+    };
+    // Runs without a tuner take turns with those with one.
+    let (mut tuned, mut rate, mut flows, mut longer) = (Value::Null, f64::NAN, Vec::new(), long);
+    for again in 0..=AGAIN {
+        let name = |name: &str| if again == 0 { name.to_owned() } else { format!("{name} #{again}") };
+        let mut with = with_tuner(journal, &name("tuned"), longer)?;
+        if let Some(seconds) = with["seconds"].as_f64()
+            && again == 0
+            && seconds < ENDED_EARLY * LONG_S
+        {
+            longer = lasting(long.records as f64 / seconds, LONG_S);
+            with = with_tuner(journal, "tuned, more records", longer)?;
+        }
         let without = untouched(journal, &name("untouched"), long)?.as_f64();
         let (Some(seconds), Some(without)) = (with["seconds"].as_f64(), without) else { return Ok(None) };
-        flows.push(without / seconds);
+        flows.push(without / seconds * longer.records as f64 / long.records as f64);
         if again == 0 {
             (tuned, rate) = (with, long.records as f64 / without);
         }
