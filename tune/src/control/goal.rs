@@ -58,6 +58,11 @@ impl Goal {
         format!("{what} is {times:.2} times what it was")
     }
 
+    /// Whether the goal is that messages wait less.
+    pub(super) fn is_about_waiting(self) -> bool {
+        matches!(self, Goal::Latency | Goal::Memory)
+    }
+
     /// Whether keeping the rate is a condition of the goal, and not the goal itself.
     pub fn keeps_the_rate(self) -> bool {
         self != Goal::Throughput

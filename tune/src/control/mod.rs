@@ -70,7 +70,7 @@ pub enum Order {
     Undo(Action),
 }
 
-/// A trial ends at once if the latency is so many times that of before in the first window after a change.
+/// A trial for latency or memory ends at once if the measure is so many times that of before in the first window after a change.
 const LONGER_MAX: f64 = 2.0;
 /// The largest part by which the measure of one pair counts as worse.
 const EXCESS_MAX: f64 = 20.0;
@@ -620,27 +620,26 @@ impl Controller {
         self.judge(trial, propose)
     }
 
-    /// Judges the first window after a change of a trial, which is not compared. If the latency is far longer at once, as
-    /// when too few workers take part, the trial ends, because messages would wait longer and longer.
+    /// Judges the first window after a change of a trial, which is not compared. If messages wait far longer at once, as
+    /// when too few workers take part, the trial ends, because they would wait longer and longer.
     fn look(&mut self, mut trial: Trial, seen: &Seen, score: f64) -> Order {
-        if trial.is_on
-            && self.goal == Goal::Latency
-            && let Some((former, _)) = trial.half
-            && former / score > LONGER_MAX
-        {
-            trial.excess += self.excess(former / score) * seen.lasted;
-            let times = former / score;
-            return self.take_back(trial, format!("messages took {times:.1} times as long at once"));
+        let most = LONGER_MAX.max(1.0 / (1.0 - self.regime.loss_by_chance()));
+        let former = trial.half.filter(|_| trial.is_on && self.goal.is_about_waiting());
+        match former.map(|(former, _)| former / score) {
+            Some(times) if times > most => {
+                trial.excess += self.excess(times) * seen.lasted;
+                let why = format!("at once {}", self.goal.changed(1.0 / times));
+                self.take_back(trial, why)
+            }
+            _ => Order::Wait.with(|| self.trial = Some(trial)),
         }
-        Order::Wait.with(|| self.trial = Some(trial))
     }
 
     /// Whether the next window is the first one with new values of a trial, and only shows whether they do much harm, so
     /// that it may be short.
     pub(crate) fn only_looks(&self) -> bool {
-        self.goal == Goal::Latency
-            && self.settling > 0
-            && self.trial.as_ref().is_some_and(|trial| trial.is_on)
+        let is_on = self.trial.as_ref().is_some_and(|trial| trial.is_on);
+        is_on && self.settling > 0 && self.goal.is_about_waiting()
     }
 
     /// Adds a pair of scores and rates to a trial, and what it cost. Returns the part by which the new values were worse.

@@ -72,13 +72,29 @@ const STARTS_MAX: Duration = Duration::from_secs(2);
 const FED_MAX: i32 = 200;
 /// A longer window is used for mappings if it has this part of the tasks of the last one.
 const LASTING: f64 = 0.9;
-/// Why tuning ends with the run.
-const RUN_ENDED: &str = "the run ended";
 /// The interval at which `stop` is called.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 /// How often the machine's speed is measured in a window, and the shortest interval.
 const MEASURED: u32 = 15;
 const MEASURED_EVERY: Duration = Duration::from_millis(10);
+
+/// Why tuning ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum End {
+    OfRun,
+    OfTime,
+    Asked,
+}
+
+impl End {
+    fn text(self) -> &'static str {
+        match self {
+            End::OfRun => "the run ended",
+            End::OfTime => "its time was over",
+            End::Asked => "it was asked to",
+        }
+    }
+}
 
 /// The options of tuning a run.
 #[derive(Clone, Debug)]
@@ -297,13 +313,13 @@ impl Tuner<'_> {
         self.controller.begin(&format!("for {goal}{}", guards_text(&self.options.guards)));
         self.report_decisions(report);
         let (mut from, mut length) = (Sample::take(self.reader)?, WINDOW);
-        let why = loop {
-            if let Some(why) = self.wait(length, begun, stop)? {
-                break why;
+        let end = loop {
+            if let Some(end) = self.wait(length, begun, stop)? {
+                break end;
             }
             let to = match Sample::take(self.reader) {
                 Ok(sample) => sample,
-                Err(_) if self.has_ended()? => break RUN_ENDED,
+                Err(_) if self.has_ended()? => break End::OfRun,
                 Err(error) => return Err(error.into()),
             };
             let changed = self.window(&from, &to, begun, report)?;
@@ -314,8 +330,8 @@ impl Tuner<'_> {
             let to = if changed { Sample::take(self.reader)? } else { to };
             self.keep_sample(std::mem::replace(&mut from, to), changed);
         };
-        let is_run_over = why == RUN_ENDED || self.has_ended()?;
-        let order = self.controller.end(why, is_run_over);
+        let is_run_over = end == End::OfRun || self.has_ended()?;
+        let order = self.controller.end(end.text(), is_run_over);
         if is_run_over {
             self.note_moves(&order);
         } else {
@@ -358,25 +374,25 @@ impl Tuner<'_> {
         Ok(self.reader.is_gone() || !self.reader.is_alive() || self.reader.info()?.finished)
     }
 
-    /// Waits until the window ends; if tuning has to end, returns why.
+    /// Waits until the window ends; `Some` if tuning has to end.
     fn wait(
         &mut self,
         length: Duration,
         begun: Instant,
         stop: &dyn Fn() -> bool,
-    ) -> Result<Option<&'static str>, Untuned> {
+    ) -> Result<Option<End>, Untuned> {
         let end = Instant::now() + length;
         let every = (length / MEASURED).clamp(MEASURED_EVERY, LOOK_EVERY);
         loop {
             if stop() {
-                return Ok(Some(if self.options.stops_with_run { RUN_ENDED } else { "it was asked to" }));
+                return Ok(Some(if self.options.stops_with_run { End::OfRun } else { End::Asked }));
             }
             if self.options.lasts.is_some_and(|lasts| begun.elapsed() >= lasts) {
-                return Ok(Some("its time was over"));
+                return Ok(Some(End::OfTime));
             }
             let left = end.saturating_duration_since(Instant::now());
             if left.is_zero() {
-                return Ok(if self.has_ended()? { Some(RUN_ENDED) } else { None });
+                return Ok(self.has_ended()?.then_some(End::OfRun));
             }
             thread::sleep(left.min(every));
             self.yardstick.look();

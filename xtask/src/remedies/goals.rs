@@ -264,7 +264,7 @@ pub(super) fn measure(
     }
     let settled = settled(tuned["log"].as_str().unwrap_or_default());
     let compared = compared(&rounds, way);
-    Ok((!rounds.is_empty()).then(|| Row { kept, settled, untouched, tuned: whole, scatter, compared }))
+    Ok((!rounds.is_empty()).then_some(Row { kept, settled, untouched, tuned: whole, scatter, compared }))
 }
 
 /// The best ways of the short runs, and the initial settings.
