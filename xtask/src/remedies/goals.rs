@@ -99,6 +99,9 @@ struct Scored {
     rate: f64,
 }
 
+/// Measures a run under this name; `None` if it failed.
+type Measuring<'m> = dyn FnMut(&str, &Case, Beside<'_>) -> Result<Option<f64>> + 'm;
+
 /// A row of the table.
 pub(super) struct Row {
     kept: String,
@@ -230,14 +233,14 @@ pub(super) fn measure(
     }
     let best = best(&ways, &short);
     let mut longer: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
-    let measured = |journal: &mut Journal, name: String, case: &Case, beside: Beside<'_>| {
-        let found =
-            journal.measured(seed, &name, || value(run(bench, (case, lasting(COMPARED_S)), beside, aim)?))?;
-        Ok::<_, anyhow::Error>(scored(&found).map(|scored| scored.measure))
+    let mut long = |what: &str, case: &Case, beside: Beside<'_>| {
+        let measure = || value(run(bench, (case, lasting(COMPARED_S)), beside, aim)?);
+        let found = journal.measured(seed, &name(what), measure)?;
+        Ok(scored(&found).map(|scored| scored.measure))
     };
     for round in 0..LONGER {
         for (way, case) in &best {
-            let found = measured(journal, name(&format!("{way}, longer #{round}")), case, Beside::Nobody)?;
+            let found = long(&format!("{way}, longer #{round}"), case, Beside::Nobody)?;
             longer.entry(way).or_default().extend(found);
         }
     }
@@ -248,23 +251,28 @@ pub(super) fn measure(
     let Some((_, way, its)) = medians.min_by(|a, b| a.0.total_cmp(&b.0)) else { return Ok(None) };
     let from_file = if kept == NOTHING { Beside::Nobody } else { Beside::Settings(&saved) };
     let turns = [(START, case, Beside::Nobody), (way, its, Beside::Nobody), (SAVED, case, from_file)];
+    let rounds = rounds(turns, &mut long)?;
+    let settled = settled(tuned["log"].as_str().unwrap_or_default());
+    let compared = compared(&rounds, way);
+    Ok((!rounds.is_empty()).then_some(Row { kept, settled, untouched, tuned: whole, scatter, compared }))
+}
+
+/// The measures of three ways, which take turns until the ratio of the last two is known.
+fn rounds(turns: [(&str, &Case, Beside<'_>); 3], long: &mut Measuring<'_>) -> Result<Vec<[f64; 3]>> {
     let mut rounds: Vec<[f64; 3]> = Vec::new();
     for round in 0..AGAIN_MAX {
         let mut found = [f64::NAN; 3];
         for turn in 0..turns.len() {
             let at = (round + turn) % turns.len();
             let (way, case, beside) = turns[at];
-            let name = name(&format!("{way}, again #{round}"));
-            found[at] = measured(journal, name, case, beside)?.unwrap_or(f64::NAN);
+            found[at] = long(&format!("{way}, again #{round}"), case, beside)?.unwrap_or(f64::NAN);
         }
         rounds.extend(Some(found).filter(|found| found.iter().all(|measure| measure.is_finite())));
-        if rounds.len() >= AGAIN && compared(&rounds, way).error <= ERROR {
+        if rounds.len() >= AGAIN && compared(&rounds, "").error <= ERROR {
             break;
         }
     }
-    let settled = settled(tuned["log"].as_str().unwrap_or_default());
-    let compared = compared(&rounds, way);
-    Ok((!rounds.is_empty()).then_some(Row { kept, settled, untouched, tuned: whole, scatter, compared }))
+    Ok(rounds)
 }
 
 /// The best ways of the short runs, and the initial settings.
