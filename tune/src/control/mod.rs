@@ -27,6 +27,8 @@ mod decision;
 mod goal;
 mod level;
 mod machine;
+#[cfg(test)]
+mod mappings;
 mod moved;
 #[cfg(test)]
 mod plants;
@@ -499,7 +501,9 @@ impl Controller {
 
     fn undo_kept(&mut self, action: Action, why: String, may_gain: bool) -> Order {
         self.record(What::Undone, Some(&Candidate::of(action.clone())), None, why);
-        self.fail(&action.key(), may_gain);
+        // One mapping that became worse says little of others.
+        let key = action.key();
+        self.fail(&if key == "mapping" { action.exact_key() } else { key }, may_gain);
         self.regime.restart();
         self.settings_changed();
         Order::Undo(action)

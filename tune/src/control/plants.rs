@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use thalweg_chance::Chance;
 
 use super::{Controller, Goal, Guard, Order, Policy, Seen, What};
-use crate::action::{Action, Candidate, Change, Knob};
+use crate::action::{Action, Candidate};
 
 /// Seconds of a window.
 const WINDOW: f64 = 0.2;
@@ -528,53 +528,6 @@ fn what_a_person_set_ends_the_trial_and_is_left_alone() {
     }
     let decisions = controller.take_decisions();
     assert!(decisions.iter().zip(7..).all(|(decision, number)| decision.number == number));
-}
-
-/// Moves of the tasks 1 and 2 from the workers `from` to the workers `to`.
-fn moves(from: [u64; 2], to: [u64; 2]) -> Candidate {
-    let change = |at: usize| Change {
-        knob: Knob::Worker { task: at as u64 + 1, name: String::new() },
-        from: from[at],
-        to: to[at],
-    };
-    let action = Action { changes: (0..2).filter(|&at| from[at] != to[at]).map(change).collect() };
-    Candidate { action, model: "mapping".to_owned(), gain: 0.2, why: String::new() }
-}
-
-#[test]
-fn after_a_mapping_was_kept_another_is_tried_soon_but_not_the_former_one() {
-    let rate = |places: [u64; 2]| [1000.0, 1400.0, 1200.0, 1800.0][(places[0] + 2 * places[1]) as usize];
-    let (mut places, mut tried) = ([0, 0], Vec::new());
-    let mut controller = Controller::new(Goal::Throughput, Vec::new(), Policy::default(), 0);
-    for n in 1..=60 {
-        let seen = Seen { rate: rate(places), ..Seen::nothing(f64::from(n) * WINDOW, WINDOW) };
-        // The model is wrong about the former mapping, which it would try again and again.
-        let others = || match places {
-            [0, 0] => vec![moves([0, 0], [1, 0])],
-            [1, 0] => vec![moves([1, 0], [0, 0]), moves([1, 0], [1, 1])],
-            now => vec![moves(now, [1, 0])],
-        };
-        match controller.step(&seen, others) {
-            Order::Wait => {}
-            Order::Try(action) | Order::Keep(action) => {
-                tried.push((n, action.values()));
-                for change in &action.changes {
-                    let Knob::Worker { task, .. } = &change.knob else { continue };
-                    places[*task as usize - 1] = change.to;
-                }
-            }
-            Order::Former(action) | Order::Undo(action) => {
-                for change in &action.changes {
-                    let Knob::Worker { task, .. } = &change.knob else { continue };
-                    places[*task as usize - 1] = change.from;
-                }
-            }
-        }
-    }
-    // Within ten seconds, for which an action that failed rests, both moves were kept.
-    assert_eq!(places, [1, 1], "{tried:?}");
-    assert_eq!(controller.kept().len(), 2);
-    assert!(tried.iter().all(|(_, values)| !values.contains("worker=0")), "{tried:?}");
 }
 
 #[test]

@@ -15,6 +15,8 @@ const WORTH: f64 = 0.002;
 /// The number of messages in a stream from which tasks of one worker need not wait for each other at every
 /// message.
 const ROOM: f64 = 16.0;
+/// Streams with less room lower an expected gain to no less than this, which is enough for a trial.
+const DECIDED_BY_TRIAL: f64 = 0.03;
 /// If sources wait for room for less than this fraction of the time, and no worker is busy for [`BUSY`] of
 /// the time, the network does not limit the flow.
 const SOURCE_WAITS: f64 = 0.05;
@@ -88,8 +90,9 @@ pub(super) fn propose(window: &Window, around: &Around<'_>) -> Option<Candidate>
         return None;
     }
     // With streams of a few messages, tasks wait for each other at every message also on different workers, so
-    // that workers share little of the work.
-    let gain = ((now + stays) / (period + stays) - 1.0).min(4.0) * room(window);
+    // that workers share little of the work. Where one worker has most of it they may not, so a trial decides.
+    let gain = ((now + stays) / (period + stays) - 1.0).min(4.0);
+    let gain = (gain * room(window)).max(gain.min(DECIDED_BY_TRIAL));
     Some(Candidate {
         gain,
         why: why(&problem, &present, &places),
@@ -375,6 +378,18 @@ mod tests {
         assert!((gain / wanted - 1.0).abs() < 0.02, "{gain}, not {wanted}");
         window.streams.extend([stream(99, 2), stream(99, 3), stream(99, 4)]);
         assert!(promised(&window) < gain, "{}", promised(&window));
+    }
+
+    #[test]
+    fn a_small_task_leaves_a_full_worker_although_streams_are_small() {
+        // Worker 0 has tasks 1 and 3, and task 3 may as well wait for messages on worker 1.
+        let mut window = chain(&[0.89, 0.2, 0.07], [0.96, 0.2]);
+        window.streams.iter_mut().for_each(|stream| stream.capacity = 3);
+        let candidate = propose_for(&window, 0).expect("worker 1 has time");
+        let moved: Vec<_> = candidate.action.changes.iter().map(|change| change.knob.name()).collect();
+        assert_eq!(moved, ["task/3.worker"]);
+        // 8 % by 3/16 would be too little for a trial.
+        assert_eq!(candidate.gain, DECIDED_BY_TRIAL);
     }
 
     #[test]
