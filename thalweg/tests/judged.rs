@@ -103,10 +103,9 @@ fn a_whole_recording_gives_suggestions_or_the_reason_for_none() {
     let mut before = suggestions.first().map_or(0.0, |head| number(head, "gain") / 0.95);
     for row in suggestions {
         let [gain, least, most] = ["gain", "least", "most"].map(|name| number(row, name));
-        assert!(
-            gain >= 0.03 && 0.0 < least && least <= gain && gain <= most && gain <= before + 1e-9,
-            "{row}"
-        );
+        // A change that gains 5 % or more is also suggested if it gains 3 % in 70 of 100 samples, wherever the interval begins.
+        let is_worth = gain >= 0.03 && (0.0 < least || gain >= 0.05);
+        assert!(is_worth && least <= gain && gain <= most && gain <= before + 1e-9, "{row}");
         assert!(row["how"].as_str().is_some_and(|how| !how.is_empty()), "{row}");
         before = before.min(gain / 0.95);
     }

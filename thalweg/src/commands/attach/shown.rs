@@ -210,8 +210,10 @@ impl Shown {
     pub(super) fn adopt(&mut self, attachment: &mut Attachment) {
         // A lease that cannot be ended now, because the settings cannot be read, ends at the next call.
         let _ = self.space.see_to_leases();
-        self.held.adopt(attachment);
+        // Changes are recorded first, so that a change between the two calls is not recorded now and applied only at the
+        // next call.
         let _ = self.space.adopt();
+        self.held.adopt(attachment);
         for (point, shown) in attachment.points().iter().zip(&mut self.points) {
             (shown.is_off, shown.one_in) = (!point.is_on(), point.one_in());
         }
