@@ -210,10 +210,8 @@ impl Shown {
     pub(super) fn adopt(&mut self, attachment: &mut Attachment) {
         // A lease that cannot be ended now, because the settings cannot be read, ends at the next call.
         let _ = self.space.see_to_leases();
-        // Changes are recorded first, so that a change between the two calls is not recorded now and applied only at the
-        // next call.
-        let _ = self.space.adopt();
         self.held.adopt(attachment);
+        let _ = self.space.adopt();
         for (point, shown) in attachment.points().iter().zip(&mut self.points) {
             (shown.is_off, shown.one_in) = (!point.is_on(), point.one_in());
         }
