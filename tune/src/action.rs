@@ -98,6 +98,17 @@ impl Action {
         values.join(" ")
     }
 
+    /// The key under which this action alone is remembered, if its key stands for different actions: one mapping
+    /// says little of others. Else the key.
+    pub(crate) fn own_key(&self) -> String {
+        if self.only_moves() { self.exact_key() } else { self.key() }
+    }
+
+    /// Whether the action moves tasks, and changes nothing else.
+    pub(crate) fn only_moves(&self) -> bool {
+        self.changes.iter().all(|change| matches!(change.knob, Knob::Worker { .. }))
+    }
+
     /// The action that undoes this one.
     pub fn inverse(&self) -> Action {
         let back = |change: &Change| Change { from: change.to, to: change.from, ..change.clone() };

@@ -410,7 +410,9 @@ impl Controller {
         {
             self.broken = 0;
             let why = format!("{} was broken in two windows", self.guards[broken[0]]);
-            return self.undo_kept(action, why, true);
+            // Another mapping might break the guard, too.
+            let key = action.key();
+            return self.undo_kept(action, &key, why, true);
         }
         // What was proposed for this window may not fit a later one.
         let next = self.next.take();
@@ -496,14 +498,13 @@ impl Controller {
         }
         self.kept.retain(|kept| *kept != action);
         let why = format!("after it was kept it was worse than before it: {}", percent(change));
-        Some(self.undo_kept(action, why, false))
+        let key = action.own_key();
+        Some(self.undo_kept(action, &key, why, false))
     }
 
-    fn undo_kept(&mut self, action: Action, why: String, may_gain: bool) -> Order {
+    fn undo_kept(&mut self, action: Action, key: &str, why: String, may_gain: bool) -> Order {
         self.record(What::Undone, Some(&Candidate::of(action.clone())), None, why);
-        // One mapping that became worse says little of others.
-        let key = action.key();
-        self.fail(&if key == "mapping" { action.exact_key() } else { key }, may_gain);
+        self.fail(key, may_gain);
         self.regime.restart();
         self.settings_changed();
         Order::Undo(action)
@@ -763,9 +764,7 @@ impl Controller {
             self.retry();
         }
         // A move in the other direction is a move, too.
-        let inverse = action.inverse();
-        let back = if inverse.key() == action.key() { inverse.exact_key() } else { inverse.key() };
-        self.fail(&back, false);
+        self.fail(&action.inverse().own_key(), false);
         let surely = if gain.least > 0.0 { "it gains" } else { "most likely it gains" };
         let why = format!("{surely} {gain}; expected were {}", percent(candidate.gain));
         self.record(What::Kept, Some(&candidate), Some(gain), why);
@@ -783,7 +782,7 @@ impl Controller {
         }
         // One mapping that does harm says little of others.
         let key = candidate.action.key();
-        let may_gain = key == "mapping" || gain.is_none_or(|gain| gain.mean > -HARMFUL);
+        let may_gain = candidate.action.only_moves() || gain.is_none_or(|gain| gain.mean > -HARMFUL);
         self.fail(&key, may_gain);
         let why = gain.map_or(why.clone(), |gain| format!("{why}: {gain}"));
         let order = self.undo(candidate, gain, why);
